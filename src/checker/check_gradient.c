@@ -37,7 +37,7 @@ static bool check_options(th_context *ctx, const th_gradient_options *o)
 static bool check_arguments(th_context *ctx, th_gradient_function *function, int n_inputs, th_tensor *const *inputs,
                             const th_gradient_options *options)
 {
-    if (!th_checker_context(ctx, operation))
+    if (!th_checker_accepts_context(ctx, operation))
         return false;
     if (function == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
@@ -59,7 +59,7 @@ static void number_columns(th_checker *checker)
     checker->columns = 0;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
-        leaf->first = checker->columns;
+        leaf->first_column = checker->columns;
         checker->columns += leaf->checked ? leaf->numel : 0;
     }
 }
@@ -78,7 +78,7 @@ static void fail_without_path(th_checker *checker)
 }
 
 /* Runs the function with recording. Finds the parameters and the sizes. The output must require a gradient. */
-static bool first_run(th_checker *checker)
+static bool record_first_run(th_checker *checker)
 {
     const th_tensor_impl *output = th_checker_run(checker, true);
     if (output) {
@@ -87,7 +87,7 @@ static bool first_run(th_checker *checker)
         checker->base = th_checker_allocate(checker->ctx, operation, checker->rows);
         if (checker->base) {
             const th_array array = th_tensor_array(output);
-            th_checker_read(output, &array, checker->base);
+            th_checker_to_doubles(output, &array, checker->base);
             if (!output->requires_gradient && checker->columns > 0)
                 fail_without_path(checker);
         }
@@ -101,26 +101,26 @@ static bool check_repeatable(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     const size_t bytes = (size_t)checker->rows * sizeof(double);
-    double *again = th_checker_allocate(checker->ctx, operation, checker->rows);
-    if (again == NULL)
+    double *repeated = th_checker_allocate(checker->ctx, operation, checker->rows);
+    if (repeated == NULL)
         return false;
-    bool same = false, good = th_checker_values(checker, again);
+    bool same = false, good = th_checker_compute_output(checker, repeated);
     for (int run = 0; run < 2 && good && !same; run++) {
-        same = memcmp(again, checker->base, bytes) == 0;
-        memcpy(checker->base, again, bytes);
+        same = memcmp(repeated, checker->base, bytes) == 0;
+        memcpy(checker->base, repeated, bytes);
         if (!same && run == 0)
-            good = th_checker_values(checker, again);
+            good = th_checker_compute_output(checker, repeated);
     }
     if (good && !same)
         th_fail(
             ctx, TH_ERROR_STATE, operation,
             "two runs on the same inputs give different outputs: the function draws fresh random numbers or keeps a "
             "state (every run repeats the random numbers of th_randn and other operations, but not those of rand())");
-    th_checker_release(checker->ctx, again, checker->rows);
-    checker->output_scale = th_checker_largest(checker->base, checker->rows);
-    checker->finite = true;
+    th_checker_release(checker->ctx, repeated, checker->rows);
+    checker->output_scale = th_largest_magnitude(checker->base, checker->rows);
+    checker->base_is_finite = true;
     for (int64_t j = 0; j < checker->rows; j++)
-        checker->finite &= isfinite(checker->base[j]) != 0;
+        checker->base_is_finite &= isfinite(checker->base[j]) != 0;
     return good && same;
 }
 
@@ -129,18 +129,18 @@ static bool check_repeatable(th_checker *checker)
 static bool examine_function(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
-    if (!first_run(checker))
+    if (!record_first_run(checker))
         return false;
     if (check_repeatable(checker))
         return true;
-    if (ctx->error == TH_OK || checker->records || checker->incomplete || checker->runs != 2)
+    if (ctx->error == TH_OK || checker->always_records || checker->incomplete || checker->runs != 2)
         return false;
     th_error_clear(ctx);
     th_checker_release(checker->ctx, checker->base, checker->rows);
     checker->base = NULL;
-    checker->records = true;
+    checker->always_records = true;
     th_checker_restart(checker);
-    return first_run(checker) && check_repeatable(checker);
+    return record_first_run(checker) && check_repeatable(checker);
 }
 
 /* -- the check -- */
@@ -162,7 +162,7 @@ static void report_nothing_compared(th_checker *checker)
         th_report_append(report, "the output has no elements\n");
 }
 
-static bool compare(th_checker *checker)
+static bool compare_gradients(th_checker *checker)
 {
     th_gradient_report *report = checker->report;
     const int64_t rows = checker->rows, columns = checker->columns;
@@ -182,11 +182,11 @@ static bool compare(th_checker *checker)
     return true;
 }
 
-static void check(th_checker *checker)
+static void check_with_new_parameters(th_checker *checker)
 {
     for (int attempt = 0; attempt < TH_ATTEMPTS; attempt++) {
         *checker->report = (th_gradient_report){.input = -1};
-        const bool done = examine_function(checker) && compare(checker);
+        const bool done = examine_function(checker) && compare_gradients(checker);
         th_checker_release(checker->ctx, checker->base, checker->rows);
         th_checker_release(checker->ctx, checker->noise, checker->rows);
         checker->base = checker->noise = NULL;
@@ -195,7 +195,7 @@ static void check(th_checker *checker)
         th_checker_restart(checker); /* the leaves now include the new parameter */
     }
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
-            "the function reads other parameters in every run (the last one is %s)", checker->late_parameter);
+            "the function reads other parameters in every run (the last one is %s)", checker->late_parameter_name);
 }
 
 static th_status check_function(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
@@ -221,7 +221,7 @@ static th_status check_function(th_context *ctx, th_gradient_function *function,
                               .random = options->seed + 0x5851F42D4C957F2Du};
         const th_precision precision = th_checker_leave_int8(ctx);
         if (th_checker_begin(&checker, inputs))
-            check(&checker);
+            check_with_new_parameters(&checker);
         th_checker_end(&checker);
         ctx->machine.precision = precision;
     }

@@ -17,7 +17,7 @@ typedef struct trial {
     const th_op *op;
     const th_sample *sample;
     th_layout layout;
-    int output;                              /* which of the operation's outputs */
+    int output_index;                        /* which of the operation's outputs */
     th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all inputs; the checker passes its own copies of the checked ones */
     th_tensor *others[TH_MAX_SAMPLE_INPUTS]; /* inputs with other values */
     bool checked[TH_MAX_SAMPLE_INPUTS];
@@ -36,16 +36,16 @@ static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
         if (operands[i])
             operands[i] = th_operand_view(operands[i], t->layout);
     }
-    th_tensor *extra[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
-    if (t->output > 0)
-        asked[t->output - 1] = &extra[t->output];
-    th_tensor *first = th_apply_n(t->op, t->sample->attributes, t->sample->n_inputs, operands, asked);
-    return t->output == 0 ? first : extra[t->output];
+    th_tensor *extra[TH_MAX_OUTPUTS] = {NULL}, **requested[TH_MAX_OUTPUTS] = {NULL};
+    if (t->output_index > 0)
+        requested[t->output_index - 1] = &extra[t->output_index];
+    th_tensor *first = th_apply_n(t->op, t->sample->attributes, t->sample->n_inputs, operands, requested);
+    return t->output_index == 0 ? first : extra[t->output_index];
 }
 
 static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
-    th_gradient_options own = *options;
+    th_gradient_options trial_options = *options;
     char name[128], names[TH_MAX_SAMPLE_INPUTS][16];
     const char *name_list[TH_MAX_SAMPLE_INPUTS];
     th_tensor *checked[TH_MAX_SAMPLE_INPUTS];
@@ -61,19 +61,19 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
              t->zeros                      ? ", elements are 0"
              : t->layout == TH_LAYOUT_GAPS ? ", strided"
                                            : "",
-             t->mode, t->output ? ", another output" : "");
-    own.name = name;
-    own.input_names = name_list;
-    if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
-        own.relative_tolerance = t->sample->tolerance;
+             t->mode, t->output_index ? ", another output" : "");
+    trial_options.name = name;
+    trial_options.input_names = name_list;
+    if (t->sample->tolerance > 0 && trial_options.relative_tolerance <= 0)
+        trial_options.relative_tolerance = t->sample->tolerance;
     if (t->zeros) {
-        own.mode = TH_GRADIENT_FAST;
-        own.samples = ZERO_SAMPLES;
+        trial_options.mode = TH_GRADIENT_FAST;
+        trial_options.samples = ZERO_SAMPLES;
     }
-    const th_status status =
-        (t->zeros ? th_check_gradient_at_kinks : th_check_gradient)(ctx, apply_trial, t, n, checked, &own, report);
+    const th_status status = (t->zeros ? th_check_gradient_at_kinks
+                                       : th_check_gradient)(ctx, apply_trial, t, n, checked, &trial_options, report);
     t->comparisons += report->checked;
-    /* a sample without elements serves the other tests */
+    /* a sample without elements is used by the other tests only */
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
@@ -104,8 +104,8 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
     t->op = &plain;
     const uint32_t outputs = t->op->differentiable_outputs ? t->op->differentiable_outputs : 1;
     th_status status = TH_OK;
-    for (t->output = 0; t->output < TH_MAX_OUTPUTS && status == TH_OK; t->output++)
-        if (outputs & (1u << t->output))
+    for (t->output_index = 0; t->output_index < TH_MAX_OUTPUTS && status == TH_OK; t->output_index++)
+        if (outputs & (1u << t->output_index))
             status = run_trial(ctx, t, options, report);
     t->op = op;
     return status;
@@ -115,12 +115,12 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
 static bool check_values(th_graph *graph, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     th_planted zeros;
-    if (!th_values_run(graph, report) || report->verdict != TH_GRADIENT_RIGHT)
+    if (!th_values_check(graph, report) || report->verdict != TH_GRADIENT_RIGHT)
         return !graph->ctx->error;
     t->zeros = th_values_plant_zeros(graph, &zeros);
     if (t->zeros)
         (void)run_trials(graph->ctx, t, options, report);
-    th_values_restore(graph, &zeros);
+    th_values_remove_zeros(graph, &zeros);
     t->zeros = false;
     return !graph->ctx->error;
 }
@@ -133,8 +133,8 @@ static void set_tolerance(th_graph *graph, const th_gradient_options *options)
     graph->tolerance = bfloat16 ? TH_BFLOAT16_EQUAL : th_limits.conditions[options->float32];
 }
 
-/* Checks the operation between guards, then against difference quotients. The gradients that these confirm are the
- * reference for all other conditions. */
+/* Checks the operation between guards, then against difference quotients. The confirmed gradients are the reference for
+ * all other conditions. */
 static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, const th_gradient_options *options,
                                 th_gradient_report *report)
 {
@@ -150,14 +150,14 @@ static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, cons
                       .random = options->seed + 1};
     set_tolerance(&graph, options);
     report->verdict = TH_GRADIENT_RIGHT;
-    bool good = th_graph_begin(&graph) && th_variants_begin(&graph);
+    bool good = th_graph_begin(&graph) && th_variants_set_reference(&graph);
     if (!good && !ctx->error)
-        th_variant_report(&graph, &(th_variant){.required = graph.checked_mask}, report);
+        th_variant_report(&graph, &(th_variant){.required_inputs = graph.checked_mask}, report);
     if (good && t->layout != TH_LAYOUT_EXCHANGED)
         status = run_trials(ctx, t, options, report);
     if (good && status == TH_OK) {
         report->verdict = TH_GRADIENT_RIGHT;
-        if (th_variants_run(&graph, report) && report->verdict == TH_GRADIENT_RIGHT && t->layout == TH_LAYOUT_PLAIN)
+        if (th_variants_check(&graph, report) && report->verdict == TH_GRADIENT_RIGHT && t->layout == TH_LAYOUT_PLAIN)
             good = check_values(&graph, t, options, report);
         if (good && report->verdict == TH_GRADIENT_RIGHT && t->layout == TH_LAYOUT_PLAIN && t->mode[0] == 0)
             t->mode_matters = th_variants_mode_matters(&graph);
@@ -171,7 +171,7 @@ static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, cons
 static th_status check_sample(th_context *ctx, trial *t, th_guard *guard, const th_gradient_options *options,
                               th_gradient_report *report)
 {
-    if (th_check_description(ctx, t->op->name, t->sample) != TH_OK)
+    if (th_check_sample(ctx, t->op->name, t->sample) != TH_OK)
         return ctx->error;
     th_status status = make_inputs(ctx, t, options);
     if (status == TH_OK)
@@ -198,7 +198,7 @@ static th_status report_nothing_compared(const th_op *op, th_gradient_report *re
 }
 
 static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradient_options *options,
-                               th_gradient_report *report, int64_t *checked)
+                               th_gradient_report *report, int64_t *comparisons)
 {
     const th_op *op = guard->original;
     const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
@@ -213,7 +213,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
                 .op = op, .sample = sample, .layout = (th_layout)layout, .mode = "", .mode_matters = mode_matters};
             status = check_sample(ctx, &t, guard, options, report);
             mode_matters = t.mode_matters;
-            *checked += t.comparisons;
+            *comparisons += t.comparisons;
         }
         if (status == TH_OK)
             status = th_check_op_empty(ctx, guard, sample, dtype, report);
@@ -224,7 +224,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
 /* Calls check_samples isolated from the open scopes and the step of the caller. th_tape_clear does not close them, and
  * the inputs do not end with them. */
 static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradient_options *options,
-                                th_gradient_report *report, int64_t *checked)
+                                th_gradient_report *report, int64_t *comparisons)
 {
     const th_depths around = ctx->outer_depths;
     const int owned_depth = ctx->owned_depth;
@@ -233,7 +233,7 @@ static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradi
     ctx->outer_depths = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
     ctx->owned_depth = ctx->scope_depth;
     ctx->in_step = false;
-    const th_status status = check_samples(ctx, guard, options, report, checked);
+    const th_status status = check_samples(ctx, guard, options, report, comparisons);
     ctx->outer_depths = around;
     ctx->owned_depth = owned_depth;
     ctx->in_step = in_step;
@@ -249,7 +249,7 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     *report = (th_gradient_report){.input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
-    if (!th_checker_context(ctx, "check_op"))
+    if (!th_checker_accepts_context(ctx, "check_op"))
         return ctx->error;
     if (op->not_differentiable)
         return th_check_descriptor(ctx, op) == TH_OK ? report_nothing_compared(op, report, op->not_differentiable)
@@ -260,18 +260,18 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
         return report_nothing_compared(op, report, "it has no samples to check its gradient on");
     if (th_check_descriptor(ctx, op) != TH_OK)
         return ctx->error;
-    int64_t checked = 0;
+    int64_t comparisons = 0;
     th_guard guard;
     th_guard_init(&guard, op);
-    const th_status status = check_isolated(ctx, &guard, options ? options : &defaults, report, &checked);
+    const th_status status = check_isolated(ctx, &guard, options ? options : &defaults, report, &comparisons);
     th_guard_free(&guard, ctx);
     if (ctx->error)
         return th_report_error(report, ctx);
     if (status != TH_OK)
         return status;
-    if (checked == 0)
+    if (comparisons == 0)
         return report_nothing_compared(op, report, "none of its samples has an element to compare");
     *report = (th_gradient_report){
-        .ok = true, .verdict = TH_GRADIENT_RIGHT, .mode = report->mode, .checked = checked, .input = -1};
+        .ok = true, .verdict = TH_GRADIENT_RIGHT, .mode = report->mode, .checked = comparisons, .input = -1};
     return TH_OK;
 }

@@ -59,22 +59,22 @@ enum {
 typedef struct th_guarded {
     th_array *array;          /* the call's */
     th_array original;        /* as the driver passed it */
-    th_array *same;           /* an array in the same memory (TH_OP_IN_PLACE, TH_OP_OVER_INPUT), or NULL */
-    bool holds;               /* the kernel may read its values */
-    unsigned char *wall;      /* [wall_bytes]: the elements, and memory that the kernel must not change */
-    unsigned char *element;   /* the first element, within wall */
+    th_array *alias;          /* an array in the same memory (TH_OP_IN_PLACE, TH_OP_OVER_INPUT), or NULL */
+    bool may_be_read;         /* the kernel may read its values */
+    unsigned char *block;     /* [block_bytes]: the elements, and memory that the kernel must not change */
+    unsigned char *element;   /* the first element, within block */
     unsigned char *result[2]; /* [bytes]: the elements after either run, contiguous */
-    size_t wall_bytes, bytes;
+    size_t block_bytes, bytes;
 } th_guarded;
 
 /* A guarded operation, and what its last run showed. */
 typedef struct th_guard {
     th_op op; /* first, so that a call's op is also its guard */
     const th_op *original;
-    char finding[TH_FINDING_TEXT];  /* the first mistake of a kernel, or "" */
-    th_scratch_map map;             /* of the last plan */
-    int plans;                      /* plans made so far */
-    uint64_t planned[TH_MAX_PLANS]; /* bytes that the first plans reserved */
+    char finding[TH_FINDING_TEXT];        /* the first mistake of a kernel, or "" */
+    th_scratch_map map;                   /* of the last plan */
+    int plan_count;                       /* plans made so far */
+    uint64_t planned_bytes[TH_MAX_PLANS]; /* bytes that the first plans reserved */
     th_guarded guarded[TH_MAX_GUARDED];
     int count;
     unsigned char *memory;     /* [memory_bytes]: walls and results, then values for missing operands */
@@ -82,21 +82,21 @@ typedef struct th_guard {
     size_t memory_bytes, missing_bytes;
 } th_guard;
 
-/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. Missing operands have another
- * finite number, because a kernel that copies one has written. TH_WALL: bytes on each side of an array that the kernel
+/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. Missing operands have another finite number, so that a copied one does not look like memory that the kernel did not
+ * write. TH_WALL: bytes on each side of an array that the kernel
  * must not change. */
 enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_MISSING_FILL = 0x3D, TH_WALL = 256 };
 
 /* Findings. */
 
 /* Notes a finding, unless there is one. */
-void th_guard_note(th_guard *guard, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_guard_note_mistake(th_guard *guard, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns "forward" or "backward". */
 const char *th_kernel_name(bool backward);
 /* Writes the name of an array of the call to text, and returns text: "x1", "output 0", "the gradient of x1", "the
  * gradient of output 0". */
 const char *th_guard_name(const th_call *call, const th_array *array, char *text, size_t size);
-#define TH_NAME(array) th_guard_name(call, (array), (char[64]){0}, 64)
+#define TH_ARRAY_NAME(array) th_guard_name(call, (array), (char[64]){0}, 64)
 
 /* Elements of strided arrays as bytes. */
 
@@ -106,7 +106,7 @@ void th_copy_elements_out(const th_array *array, unsigned char *from, unsigned c
 /* Copies them back. */
 void th_copy_elements_in(const th_array *array, unsigned char *to, const unsigned char *from);
 /* Computes how many elements the array extends before and behind its first one. */
-void th_extent_of(const th_array *array, int64_t *before, int64_t *behind);
+void th_compute_extent(const th_array *array, int64_t *before, int64_t *behind);
 /* Returns whether all bytes have this value. */
 bool th_bytes_are(const unsigned char *bytes, size_t count, int value);
 
@@ -132,12 +132,12 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward);
 void th_guard_move_back(th_guard *guard);
 /* The operands that a kernel reads: the inputs, then the outputs and their gradients in backward. */
 th_array *th_guard_operand(const th_call *call, int i);
-int th_guard_operands(const th_call *call, bool backward);
+int th_guard_operand_count(const th_call *call, bool backward);
 /* Returns whether the data of an operand is NULL: backward did not save it, or it has no elements. */
 bool th_is_missing(const th_array *array);
 /* Returns the address at which a missing operand gets the bytes TH_MISSING_FILL (other) or TH_FILL. Integers and bool
  * are 0 or 1, because a kernel may use them as an index. */
-void *th_guard_missing(const th_guard *guard, const th_array *array, bool other);
+void *th_guard_missing_data(const th_guard *guard, const th_array *array, bool other);
 /* Frees the memory of the guard. */
 void th_guard_free(th_guard *guard, th_context *ctx);
 
@@ -153,33 +153,33 @@ void th_guard_init(th_guard *guard, const th_op *op);
 /* The conditions under which an operation runs. If all members except the masks are 0, they are the same as for
  * difference quotients. */
 typedef struct th_variant {
-    uint32_t required; /* bit i: input i requires a gradient */
-    uint32_t given;    /* bit k: output k has a gradient */
-    uint32_t flags;    /* which of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE stay set */
-    bool precomputed;  /* th_op.precomputed stays set */
-    bool results;      /* its inputs are results of other operations, not leaves */
-    bool recomputed;   /* in a scope whose values are recomputed */
-    bool shared;       /* its inputs are read before and after it, its outputs twice: gradients are added up */
-    int half;          /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shared */
-    int times;         /* number of forwards and backwards, which add to the same gradients; 0: 1 */
-    int same[2];       /* the first of these inputs is used for both; if they are equal, nothing changes */
-    int expanded;      /* 1 + i: input i is expanded from its leaf, so that a stride is 0; 0: none */
-    int special;       /* 1 + i: an element of input i is NaN or infinite; 0: none */
-    bool followed;     /* another call, with other inputs, comes between forward and backward */
-    bool other_mode;   /* in evaluation mode if the context is in training mode, and the reverse */
-    double scale;      /* factor of the output gradients; 0: 1 */
+    uint32_t required_inputs; /* bit i: input i requires a gradient */
+    uint32_t given_outputs;   /* bit k: output k has a gradient */
+    uint32_t flags;   /* which of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE stay set */
+    bool precomputed; /* th_op.precomputed stays set */
+    bool inputs_are_results; /* its inputs are results of other operations, not leaves */
+    bool recomputed;         /* in a scope whose values are recomputed */
+    bool shares_inputs;      /* its inputs are read before and after it, its outputs twice: gradients are added up */
+    int half;           /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shared */
+    int passes;         /* number of forwards and backwards, which add to the same gradients; 0: 1 */
+    int same_inputs[2]; /* the first of these inputs is used for both; if they are equal, nothing changes */
+    int expanded_input; /* 1 + i: input i is expanded from its leaf, so that a stride is 0; 0: none */
+    int special_input;  /* 1 + i: an element of input i is NaN or infinite; 0: none */
+    bool followed;      /* another call, with other inputs, comes between forward and backward */
+    bool other_mode;    /* in evaluation mode if the context is in training mode, and the reverse */
+    double scale;       /* factor of the output gradients; 0: 1 */
 } th_variant;
 
-/* Returns whether two inputs are the same tensor. */
-static inline bool th_variant_is_same(const th_variant *variant)
+/* Returns whether one tensor is used for two inputs. */
+static inline bool th_variant_repeats_input(const th_variant *variant)
 {
-    return variant->same[0] != variant->same[1];
+    return variant->same_inputs[0] != variant->same_inputs[1];
 }
 
-/* Returns whether the inputs have other values than the sample's. The right gradients are then th_graph.pair. */
-static inline bool th_variant_is_elsewhere(const th_variant *variant)
+/* Returns whether the inputs have other values than the sample's. The right gradients are then th_graph.other_gradient. */
+static inline bool th_variant_has_other_values(const th_variant *variant)
 {
-    return th_variant_is_same(variant) || variant->expanded > 0 || variant->special > 0;
+    return th_variant_repeats_input(variant) || variant->expanded_input > 0 || variant->special_input > 0;
 }
 
 /* The number of inputs or outputs in a mask, and the first of them. */
@@ -207,25 +207,26 @@ typedef struct th_graph {
     double unit;                        /* the last place of 1 in the floating type, or of products in bfloat16 */
     double tolerance;                   /* for numbers that should be equal, relative to the largest of their kind */
     uint32_t checked_mask, output_mask; /* inputs that are checked, outputs that have a gradient */
-    int64_t columns, first[TH_MAX_SAMPLE_INPUTS]; /* elements of all checked inputs; the first one of each input */
-    int64_t rows[TH_MAX_OUTPUTS];                 /* elements of output k; 0 before its first use */
+    int64_t columns,
+        first_column[TH_MAX_SAMPLE_INPUTS]; /* elements of all checked inputs; the first one of each input */
+    int64_t rows[TH_MAX_OUTPUTS];           /* elements of output k; 0 before its first use */
     double *value[TH_MAX_OUTPUTS], *cotangent[TH_MAX_OUTPUTS]; /* [rows] */
-    double *value_here[TH_MAX_OUTPUTS]; /* [rows]: of the sample's inputs, while value belongs to others */
-    double *extra;                      /* [columns]: the gradient that other readers of the inputs bring */
-    double *gradient;                   /* [columns]: of the last run */
-    double *reference[TH_MAX_OUTPUTS];  /* [columns]: under the cotangent of output k alone */
-    double *pair;                       /* [columns]: of all outputs, where inputs have other values */
-    double pair_size;                   /* the largest number in pair, or the size of the terms of a sum there */
-    char finding[TH_FINDING_TEXT];      /* a mistake in the last run, other than in gradients; or "" */
+    double *saved_value[TH_MAX_OUTPUTS]; /* [rows]: of the sample's inputs, while value belongs to others */
+    double *extra_gradient;              /* [columns]: the gradient that other readers of the inputs bring */
+    double *gradient;                    /* [columns]: of the last run */
+    double *reference[TH_MAX_OUTPUTS];   /* [columns]: under the cotangent of output k alone */
+    double *other_gradient;              /* [columns]: of all outputs, where inputs have other values */
+    double other_size;             /* the largest number in other_gradient, or the size of the terms of a sum there */
+    char finding[TH_FINDING_TEXT]; /* a mistake in the last run, other than in gradients; or "" */
 } th_graph;
 
 /* Allocates the graph's arrays. Returns false with the error pending. Call th_graph_end in either case. */
 bool th_graph_begin(th_graph *graph);
 void th_graph_end(th_graph *graph);
-/* The outputs of the next run become the values that later runs must repeat. th_graph_come_back restores the ones
- * before. Calls must not nest. */
-void th_graph_go_elsewhere(th_graph *graph);
-void th_graph_come_back(th_graph *graph);
+/* Between these calls the inputs have other values than the sample's. The outputs of the first run become the values that
+ * later runs must repeat. th_graph_end_other_values restores the sample's outputs. Calls must not nest. */
+void th_graph_begin_other_values(th_graph *graph);
+void th_graph_end_other_values(th_graph *graph);
 /* Returns whether a equals b within the tolerance for numbers of this size, or both are NaN. */
 bool th_graph_close(const th_graph *graph, double a, double b, double size);
 /* Returns the number of elements of input i. */
@@ -240,10 +241,10 @@ bool th_graph_run(th_graph *graph, const th_variant *variant);
 
 /* Runs the operation under the conditions of the difference quotients, and keeps the gradients as the reference.
  * Returns false if a run failed (the error is pending) or if graph->finding says what is wrong. */
-bool th_variants_begin(th_graph *graph);
+bool th_variants_set_reference(th_graph *graph);
 /* Runs all variants. Reduces the first wrong one to the conditions that it needs, and reports it. Returns false with
  * the error pending. */
-bool th_variants_run(th_graph *graph, th_gradient_report *report);
+bool th_variants_check(th_graph *graph, th_gradient_report *report);
 /* Returns whether outputs or gradients change from training to evaluation mode, or the reverse. The operation must then
  * be checked in both. False also if it rejects the other mode, or with the error pending. */
 bool th_variants_mode_matters(th_graph *graph);
@@ -272,12 +273,12 @@ th_status th_check_op_forecast(th_context *ctx, th_guard *guard, const th_op *op
 /* -- check_op_values.c --
  * Special values in the inputs of an operation: NaN, infinities and 0. */
 
-/* Sets an element of each input to NaN, and to an infinity if the sample gives no range. Some elements and this one
- * have no output that depends on both: their gradients must stay the same. Reports a wrong gradient. Returns false with
- * the error pending. */
-bool th_values_run(th_graph *graph, th_gradient_report *report);
+/* Sets an element of each input to NaN, and to an infinity if the sample gives no range. If no output depends on both this
+ * element and another one, the other's gradient must stay the same. Reports a wrong gradient. Returns false with the
+ * error pending. */
+bool th_values_check(th_graph *graph, th_gradient_report *report);
 
-/* The elements that are 0 between th_values_plant_zeros and th_values_restore. */
+/* The elements that are 0 between th_values_plant_zeros and th_values_remove_zeros. */
 typedef struct th_planted {
     int64_t element[TH_MAX_SAMPLE_INPUTS]; /* -1: none */
     double value[TH_MAX_SAMPLE_INPUTS];    /* before */
@@ -286,6 +287,6 @@ typedef struct th_planted {
 /* Sets an element of each checked input to 0 if its range contains 0. Returns whether there is one. */
 bool th_values_plant_zeros(th_graph *graph, th_planted *zeros);
 /* Restores the elements. */
-void th_values_restore(th_graph *graph, const th_planted *zeros);
+void th_values_remove_zeros(th_graph *graph, const th_planted *zeros);
 
 #endif

@@ -38,64 +38,64 @@ bool th_graph_begin(th_graph *graph)
 {
     th_context *ctx = graph->ctx;
     const uint32_t outputs = graph->guard->original->differentiable_outputs;
-    graph->settings = th_checker_settings(ctx);
+    graph->settings = th_checker_read_settings(ctx);
     ctx->outer_depths =
         (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
     graph->output_mask = outputs ? outputs : 1;
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (graph->checked[i]) {
             graph->checked_mask |= 1u << i;
-            graph->first[i] = graph->columns;
+            graph->first_column[i] = graph->columns;
             graph->columns += th_graph_numel(graph, i);
         }
-    graph->extra = th_checker_allocate(graph->ctx, "check_op", graph->columns);
+    graph->extra_gradient = th_checker_allocate(graph->ctx, "check_op", graph->columns);
     graph->gradient = th_checker_allocate(graph->ctx, "check_op", graph->columns);
-    graph->pair = th_checker_allocate(graph->ctx, "check_op", graph->columns);
+    graph->other_gradient = th_checker_allocate(graph->ctx, "check_op", graph->columns);
     for (int k = 0; k < TH_MAX_OUTPUTS; k++)
         if (graph->output_mask & 1u << k)
             graph->reference[k] = th_checker_allocate(graph->ctx, "check_op", graph->columns);
     if (!ctx->error)
-        fill_random(graph, graph->extra, graph->columns);
+        fill_random(graph, graph->extra_gradient, graph->columns);
     return !ctx->error;
 }
 
 void th_graph_end(th_graph *graph)
 {
     th_context *ctx = graph->ctx;
-    th_checker_release(graph->ctx, graph->extra, graph->columns);
+    th_checker_release(graph->ctx, graph->extra_gradient, graph->columns);
     th_checker_release(graph->ctx, graph->gradient, graph->columns);
-    th_checker_release(graph->ctx, graph->pair, graph->columns);
+    th_checker_release(graph->ctx, graph->other_gradient, graph->columns);
     for (int k = 0; k < TH_MAX_OUTPUTS; k++) {
         th_checker_release(graph->ctx, graph->reference[k], graph->columns);
         th_checker_release(graph->ctx, graph->value[k], graph->rows[k]);
         th_checker_release(graph->ctx, graph->cotangent[k], graph->rows[k]);
     }
-    th_checker_apply(ctx, &graph->settings);
+    th_checker_apply_settings(ctx, &graph->settings);
     ctx->outer_depths = graph->settings.around;
     ctx->step_failed = graph->settings.step_failed || ctx->error;
 }
 
-void th_graph_go_elsewhere(th_graph *graph)
+void th_graph_begin_other_values(th_graph *graph)
 {
-    memcpy(graph->value_here, graph->value, sizeof graph->value);
+    memcpy(graph->saved_value, graph->value, sizeof graph->value);
     memset(graph->value, 0, sizeof graph->value);
 }
 
-void th_graph_come_back(th_graph *graph)
+void th_graph_end_other_values(th_graph *graph)
 {
     for (int k = 0; k < TH_MAX_OUTPUTS; k++)
         th_checker_release(graph->ctx, graph->value[k], graph->rows[k]);
-    memcpy(graph->value, graph->value_here, sizeof graph->value);
+    memcpy(graph->value, graph->saved_value, sizeof graph->value);
 }
 
 /* -- a run: forward -- */
 
 /* Makes the operation's operand from a leaf. */
-static th_tensor *operand_of(const th_graph *graph, const th_variant *variant, int i)
+static th_tensor *make_operand(const th_graph *graph, const th_variant *variant, int i)
 {
     th_tensor *leaf = graph->inputs[i];
-    const bool result = variant->results && graph->checked[i];
-    if (variant->expanded == i + 1)
+    const bool result = variant->inputs_are_results && graph->checked[i];
+    if (variant->expanded_input == i + 1)
         return th_expand(result ? th_apply(&th_op_check_copy, NULL, leaf) : leaf,
                          th_sample_input_at(graph->sample, i)->shape);
     if (!result)
@@ -126,7 +126,7 @@ static bool check_output(th_graph *graph, th_tensor *y, int k)
     if (values == NULL)
         return false;
     const th_array array = th_tensor_array(impl);
-    th_checker_read(impl, &array, values);
+    th_checker_to_doubles(impl, &array, values);
     if (graph->value[k] == NULL) {
         graph->rows[k] = rows;
         graph->value[k] = values;
@@ -137,7 +137,7 @@ static bool check_output(th_graph *graph, th_tensor *y, int k)
             fill_random(graph, graph->cotangent[k], rows);
         return !graph->ctx->error;
     }
-    const double scale = th_checker_largest(graph->value[k], rows);
+    const double scale = th_largest_magnitude(graph->value[k], rows);
     for (int64_t i = 0; i < rows && graph->finding[0] == 0; i++)
         if (!th_graph_close(graph, values[i], graph->value[k][i], scale))
             th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g; it should be %.9g",
@@ -149,19 +149,19 @@ static bool check_output(th_graph *graph, th_tensor *y, int k)
 /* Applies the operation to the operands, and lists its outputs for the probe. */
 static bool apply_operation(th_graph *graph, const th_variant *variant, th_tensor *const *operand, th_probe *loss)
 {
-    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
+    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **requested[TH_MAX_OUTPUTS] = {NULL};
     for (int k = 1; k < TH_MAX_OUTPUTS; k++)
-        asked[k - 1] = variant->given & 1u << k ? &output[k] : NULL;
+        requested[k - 1] = variant->given_outputs & 1u << k ? &output[k] : NULL;
     memcpy(graph->ctx->calls, graph->settings.calls, sizeof graph->ctx->calls); /* the same random numbers */
-    output[0] = th_apply_n(&graph->guard->op, graph->sample->attributes, graph->sample->n_inputs, operand, asked);
+    output[0] = th_apply_n(&graph->guard->op, graph->sample->attributes, graph->sample->n_inputs, operand, requested);
     for (int k = 0; k < TH_MAX_OUTPUTS && !graph->ctx->error; k++) {
-        if (!(variant->given & 1u << k))
+        if (!(variant->given_outputs & 1u << k))
             continue;
         if (!check_output(graph, output[k], k))
             return false;
-        if (variant->shared) /* dL/dy is the sum of two parts; one comes through a copy */
+        if (variant->shares_inputs) /* dL/dy is the sum of two parts; one comes through a copy */
             th_probe_add(loss, th_apply(&th_op_check_copy, NULL, output[k]), graph->cotangent[k], 1);
-        th_probe_add(loss, output[k], graph->cotangent[k], variant->shared ? 2 : variant->half);
+        th_probe_add(loss, output[k], graph->cotangent[k], variant->shares_inputs ? 2 : variant->half);
     }
     return !graph->ctx->error;
 }
@@ -179,7 +179,7 @@ static void apply_to_others(th_graph *graph, th_probe *loss)
 }
 
 /* Records the whole graph. Returns the loss, or NULL with the error pending. */
-static th_tensor *record(th_graph *graph, const th_variant *variant)
+static th_tensor *record_graph(th_graph *graph, const th_variant *variant)
 {
     const th_sample *sample = graph->sample;
     th_tensor *operand[TH_MAX_SAMPLE_INPUTS] = {NULL};
@@ -187,11 +187,11 @@ static th_tensor *record(th_graph *graph, const th_variant *variant)
     for (int i = 0; i < sample->n_inputs && !graph->ctx->error; i++) {
         if (graph->inputs[i] == NULL)
             continue;
-        const bool repeated = th_variant_is_same(variant) && i == variant->same[1];
-        operand[i] = repeated ? operand[variant->same[0]] : operand_of(graph, variant, i);
-        if (variant->shared && !repeated && variant->required & 1u << i) {
-            th_probe_add(&before, operand[i], graph->extra + graph->first[i], 1);
-            th_probe_add(&loss, operand[i], graph->extra + graph->first[i], 2);
+        const bool repeated = th_variant_repeats_input(variant) && i == variant->same_inputs[1];
+        operand[i] = repeated ? operand[variant->same_inputs[0]] : make_operand(graph, variant, i);
+        if (variant->shares_inputs && !repeated && variant->required_inputs & 1u << i) {
+            th_probe_add(&before, operand[i], graph->extra_gradient + graph->first_column[i], 1);
+            th_probe_add(&loss, operand[i], graph->extra_gradient + graph->first_column[i], 2);
         }
     }
     if (before.count && !graph->ctx->error)
@@ -210,7 +210,7 @@ static void read_gradients(th_graph *graph, const th_variant *variant)
 {
     memset(graph->gradient, 0, (size_t)graph->columns * sizeof *graph->gradient);
     for (int i = 0; i < graph->sample->n_inputs && !graph->ctx->error; i++) {
-        if (!(variant->required & 1u << i) ||
+        if (!(variant->required_inputs & 1u << i) ||
             !th_gradient_buffer_is_complete(th_tensor_impl_of(graph->inputs[i])->gradient))
             continue;
         const th_tensor_impl *view = th_tensor_impl_of(th_operand_view(graph->inputs[i], graph->layout));
@@ -219,7 +219,7 @@ static void read_gradients(th_graph *graph, const th_variant *variant)
             return;
         th_gradient_array(view, &array);
         if (array.data)
-            th_checker_read(view, &array, graph->gradient + graph->first[i]);
+            th_checker_to_doubles(view, &array, graph->gradient + graph->first_column[i]);
     }
 }
 
@@ -230,28 +230,28 @@ static bool run_once(th_graph *graph, const th_variant *variant)
         th_scope_begin_recomputed(ctx, NULL);
     else
         th_scope_begin(ctx, NULL);
-    th_tensor *loss = record(graph, variant);
+    th_tensor *loss = record_graph(graph, variant);
     loss = th_scope_end(ctx, loss);
-    return loss && (variant->required == 0 || th_backward(loss, NULL) == TH_OK);
+    return loss && (variant->required_inputs == 0 || th_backward(loss, NULL) == TH_OK);
 }
 
 /* Sets which inputs require a gradient, and what the operation claims. */
-static void prepare(th_graph *graph, const th_variant *variant)
+static void prepare_run(th_graph *graph, const th_variant *variant)
 {
     const th_op *op = graph->guard->original;
     const uint32_t removable = TH_OP_IN_PLACE | TH_OP_OVER_INPUT | TH_OP_RECOMPUTE;
     th_context *ctx = graph->ctx;
-    th_checker_apply(ctx, &graph->settings);
+    th_checker_apply_settings(ctx, &graph->settings);
     ctx->no_grad_depth = 0;
     ctx->keep_values = ctx->tracing = false;
     ctx->training ^= variant->other_mode;
     graph->guard->op.flags = (op->flags & ~removable) | (op->flags & removable & variant->flags);
     graph->guard->op.precomputed = variant->precomputed ? op->precomputed : 0;
     graph->guard->finding[0] = graph->finding[0] = 0;
-    graph->guard->plans = 0;
+    graph->guard->plan_count = 0;
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (graph->checked[i]) {
-            (void)th_set_requires_gradient(graph->inputs[i], (variant->required & 1u << i) != 0);
+            (void)th_set_requires_gradient(graph->inputs[i], (variant->required_inputs & 1u << i) != 0);
             th_empty_gradient(graph->inputs[i]);
             if (graph->others) {
                 (void)th_set_requires_gradient(graph->others[i], variant->followed);
@@ -264,8 +264,8 @@ bool th_graph_run(th_graph *graph, const th_variant *variant)
 {
     th_context *ctx = graph->ctx;
     th_tape_clear(ctx);
-    prepare(graph, variant);
-    for (int time = 0; time < (variant->times ? variant->times : 1) && !ctx->error; time++)
+    prepare_run(graph, variant);
+    for (int time = 0; time < (variant->passes ? variant->passes : 1) && !ctx->error; time++)
         if (!run_once(graph, variant))
             break;
     if (!ctx->error)
@@ -273,6 +273,6 @@ bool th_graph_run(th_graph *graph, const th_variant *variant)
     th_tape_clear(ctx);
     if (graph->guard->finding[0] && !graph->finding[0])
         memcpy(graph->finding, graph->guard->finding, sizeof graph->finding);
-    th_checker_apply(ctx, &graph->settings);
+    th_checker_apply_settings(ctx, &graph->settings);
     return !ctx->error;
 }

@@ -20,31 +20,31 @@ static th_guard *guard_of(const th_call *call)
 
 /* -- one run -- */
 
-static int fill_of(int changed, int cause)
+static int fill_for(int differing, int memory)
 {
-    return changed == ALL || changed == cause ? TH_FILL : TH_OTHER_FILL;
+    return differing == ALL || differing == memory ? TH_FILL : TH_OTHER_FILL;
 }
 
 /* Gives memory to operands that were not saved, and to those without elements. In a real run their data is NULL. */
-static void provide_missing(const th_guard *guard, const th_call *call, bool backward, int changed, bool *replaced)
+static void provide_missing(const th_guard *guard, const th_call *call, bool backward, int differing, bool *replaced)
 {
-    for (int i = 0; i < th_guard_operands(call, backward) && guard->missing_bytes; i++) {
+    for (int i = 0; i < th_guard_operand_count(call, backward) && guard->missing_bytes; i++) {
         th_array *array = th_guard_operand(call, i);
         replaced[i] = th_is_missing(array);
         if (replaced[i])
-            array->data = th_guard_missing(guard, array, fill_of(changed, OPERAND + i) == TH_OTHER_FILL);
+            array->data = th_guard_missing_data(guard, array, fill_for(differing, OPERAND + i) == TH_OTHER_FILL);
     }
 }
 
 static void remove_missing(const th_call *call, bool backward, const bool *replaced)
 {
-    for (int i = 0; i < th_guard_operands(call, backward); i++)
+    for (int i = 0; i < th_guard_operand_count(call, backward); i++)
         if (replaced[i])
             th_guard_operand(call, i)->data = NULL;
 }
 
 /* Returns the index of the first byte of scratch memory that changed without being reserved, or SIZE_MAX. */
-static size_t first_beyond(const th_guard *guard, const unsigned char *scratch, size_t bytes, int fill)
+static size_t first_unreserved(const th_guard *guard, const unsigned char *scratch, size_t bytes, int fill)
 {
     const th_scratch_map *map = &guard->map;
     for (size_t at = 0; at < bytes;) {
@@ -73,17 +73,18 @@ static void check_scratch(th_guard *guard, const th_call *call, size_t bytes, in
     const unsigned char *scratch = call->scratch;
     if (bytes == 0 || guard->map.count == TH_MAX_RESERVATIONS)
         return;
-    const size_t beyond = first_beyond(guard, scratch, bytes, fill);
+    const size_t unreserved = first_unreserved(guard, scratch, bytes, fill);
     size_t reserved = 0;
     if (!th_bytes_are(scratch - TH_WALL, TH_WALL, fill))
-        th_guard_note(guard, "%s wrote before the scratch memory that its plan reserved", th_kernel_name(backward));
-    if (beyond == SIZE_MAX)
+        th_guard_note_mistake(guard, "%s wrote before the scratch memory that its plan reserved",
+                              th_kernel_name(backward));
+    if (unreserved == SIZE_MAX)
         return;
     for (int i = 0; i < guard->map.count; i++)
-        if (guard->map.reservation[i].offset <= beyond)
+        if (guard->map.reservation[i].offset <= unreserved)
             reserved = guard->map.reservation[i].bytes;
-    th_guard_note(guard, "%s reserved %zu bytes of scratch memory and wrote beyond them", th_kernel_name(backward),
-                  reserved);
+    th_guard_note_mistake(guard, "%s reserved %zu bytes of scratch memory and wrote beyond them",
+                          th_kernel_name(backward), reserved);
 }
 
 static size_t scratch_bytes(const th_call *call)
@@ -93,24 +94,24 @@ static size_t scratch_bytes(const th_call *call)
 }
 
 /* Runs the kernel, and stores its results in result[which]. */
-static void run_once(th_guard *guard, th_call *call, bool backward, int changed, int which)
+static void run_once(th_guard *guard, th_call *call, bool backward, int differing, int slot)
 {
     bool replaced[TH_MAX_READ] = {false};
     const size_t scratch = scratch_bytes(call);
-    const int fill = fill_of(changed, TARGETS), scratch_fill = fill_of(changed, SCRATCH);
+    const int fill = fill_for(differing, TARGETS), scratch_fill = fill_for(differing, SCRATCH);
     for (int i = 0; i < guard->count; i++) {
         const th_guarded *g = &guard->guarded[i];
-        memset(g->wall, fill, g->wall_bytes);
-        if (!g->holds || g->bytes == 0)
+        memset(g->block, fill, g->block_bytes);
+        if (!g->may_be_read || g->bytes == 0)
             continue;
-        th_copy_elements_out(&g->original, g->original.data, g->result[which], TH_AS_IT_IS);
-        th_copy_elements_in(&g->original, g->element, g->result[which]);
+        th_copy_elements_out(&g->original, g->original.data, g->result[slot], TH_AS_IT_IS);
+        th_copy_elements_in(&g->original, g->element, g->result[slot]);
     }
     if (scratch) {
         memset(call->scratch, scratch_fill, scratch + TH_WALL);
         call->scratch = (char *)call->scratch + TH_WALL;
     }
-    provide_missing(guard, call, backward, changed, replaced);
+    provide_missing(guard, call, backward, differing, replaced);
     call->op = guard->original;
     (backward ? guard->original->backward : guard->original->forward)(call);
     call->op = &guard->op;
@@ -120,12 +121,13 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int changed,
         call->scratch = (char *)call->scratch - TH_WALL;
     for (int i = 0; i < guard->count; i++) {
         const th_guarded *g = &guard->guarded[i];
-        th_copy_elements_out(&g->original, g->element, g->result[which], fill);
-        if (!th_bytes_are(g->wall, g->wall_bytes, fill))
-            th_guard_note(guard, "%s wrote outside the memory of %s", th_kernel_name(backward), TH_NAME(g->array));
+        th_copy_elements_out(&g->original, g->element, g->result[slot], fill);
+        if (!th_bytes_are(g->block, g->block_bytes, fill))
+            th_guard_note_mistake(guard, "%s wrote outside the memory of %s", th_kernel_name(backward),
+                                  TH_ARRAY_NAME(g->array));
         if (g->array->data != g->element || !th_same_sizes(g->array, &g->original))
-            th_guard_note(guard, "%s changed the data pointer or the sizes of %s", th_kernel_name(backward),
-                          TH_NAME(g->array));
+            th_guard_note_mistake(guard, "%s changed the data pointer or the sizes of %s", th_kernel_name(backward),
+                                  TH_ARRAY_NAME(g->array));
     }
 }
 
@@ -148,7 +150,7 @@ static void check_written(th_guard *guard, const th_call *call, bool backward)
         const th_guarded *g = &guard->guarded[i];
         const size_t size = th_dtype_size(g->original.dtype);
         int64_t index[TH_MAX_DIMS];
-        for (size_t at = 0; at < g->bytes && !g->holds; at += size) {
+        for (size_t at = 0; at < g->bytes && !g->may_be_read; at += size) {
             if (!th_bytes_are(g->result[0] + at, size, TH_FILL) ||
                 !th_bytes_are(g->result[1] + at, size, TH_OTHER_FILL))
                 continue;
@@ -156,9 +158,9 @@ static void check_written(th_guard *guard, const th_call *call, bool backward)
             th_index_at(g->original.ndim, g->original.size, (int64_t)(at / size), index);
             for (int d = 0; d < g->original.ndim; d++)
                 th_append(text, sizeof text, "%s%lld", d ? "," : "[", (long long)index[d]);
-            th_guard_note(guard, "%s wrote nothing to %s%s%s%s", th_kernel_name(backward), TH_NAME(g->array), text,
-                          text[0] ? "]" : "",
-                          backward ? " (call->add is false: it has to overwrite every element)" : "");
+            th_guard_note_mistake(guard, "%s wrote nothing to %s%s%s%s", th_kernel_name(backward),
+                                  TH_ARRAY_NAME(g->array), text, text[0] ? "]" : "",
+                                  backward ? " (call->add is false: it has to overwrite every element)" : "");
             return;
         }
     }
@@ -168,39 +170,40 @@ static void check_written(th_guard *guard, const th_call *call, bool backward)
 static void find_cause(th_guard *guard, th_call *call, bool backward)
 {
     const th_guarded *difference = first_difference(guard);
-    const char *kernel = th_kernel_name(backward), *what = TH_NAME(difference->array);
+    const char *kernel = th_kernel_name(backward), *array_name = TH_ARRAY_NAME(difference->array);
     run_once(guard, call, backward, NOTHING, 0);
     if (first_difference(guard)) {
-        th_guard_note(
+        th_guard_note_mistake(
             guard,
             "two runs of %s on the same inputs give different values of %s: it keeps a state, or draws random "
             "numbers from another source than call->random",
-            kernel, what);
+            kernel, array_name);
         return;
     }
-    for (int i = 0; i < th_guard_operands(call, backward) && guard->missing_bytes; i++) {
+    for (int i = 0; i < th_guard_operand_count(call, backward) && guard->missing_bytes; i++) {
         const th_array *array = th_guard_operand(call, i);
         if (!th_is_missing(array))
             continue;
         run_once(guard, call, backward, OPERAND + i, 0);
         if (first_difference(guard) && th_array_numel(array) == 0)
-            th_guard_note(guard, "%s read %s, which has no elements: its data is NULL", kernel, TH_NAME(array));
+            th_guard_note_mistake(guard, "%s read %s, which has no elements: its data is NULL", kernel,
+                                  TH_ARRAY_NAME(array));
         else if (first_difference(guard))
-            th_guard_note(
+            th_guard_note_mistake(
                 guard, "backward read %s, which was not saved: its data is NULL unless .saves or .saves_for names it",
-                TH_NAME(array));
+                TH_ARRAY_NAME(array));
     }
     run_once(guard, call, backward, SCRATCH, 0);
     if (first_difference(guard))
-        th_guard_note(guard, "%s read uninitialized scratch memory", kernel);
-    th_guard_note(guard, "%s read uninitialized memory of %s%s", kernel, what,
-                  backward ? " (call->add is false: it has to overwrite every element)" : "");
+        th_guard_note_mistake(guard, "%s read uninitialized scratch memory", kernel);
+    th_guard_note_mistake(guard, "%s read uninitialized memory of %s%s", kernel, array_name,
+                          backward ? " (call->add is false: it has to overwrite every element)" : "");
 }
 
-static void run(const th_call *given, bool backward)
+static void run_guarded(const th_call *const_call, bool backward)
 {
-    th_guard *guard = guard_of(given);
-    th_call *call = (th_call *)(uintptr_t)given;
+    th_guard *guard = guard_of(const_call);
+    th_call *call = (th_call *)(uintptr_t)const_call;
     th_read_only read_only;
     th_read_only_begin(guard, call, backward, &read_only);
     run_once(guard, call, backward, ALL, 0);
@@ -214,37 +217,37 @@ static void run(const th_call *given, bool backward)
     th_guard_move_back(guard);
 }
 
-static void forward(const th_call *call)
+static void guarded_forward(const th_call *call)
 {
-    run(call, false);
+    run_guarded(call, false);
 }
 
-static void backward(const th_call *call)
+static void guarded_backward(const th_call *call)
 {
-    run(call, true);
+    run_guarded(call, true);
 }
 
-static void plan(const th_call *call, bool back, void *memory)
+static void guarded_plan(const th_call *call, bool backward, void *memory)
 {
     th_guard *guard = guard_of(call);
-    th_call *own = (th_call *)(uintptr_t)call;
-    th_frame *frame = (th_frame *)(void *)own;
+    th_call *writable_call = (th_call *)(uintptr_t)call;
+    th_frame *frame = (th_frame *)(void *)writable_call;
     uint64_t bytes = 0;
     if (!call->ctx->options.shapes_only)
-        th_guard_surround(guard, call, back);
+        th_guard_surround(guard, call, backward);
     guard->map.count = 0;
     if (guard->original->plan) {
         call->ctx->scratch_map = &guard->map;
-        own->op = guard->original;
-        guard->original->plan(call, back, memory);
-        own->op = &guard->op;
+        writable_call->op = guard->original;
+        guard->original->plan(call, backward, memory);
+        writable_call->op = &guard->op;
         call->ctx->scratch_map = NULL;
     }
     for (int i = 0; i < guard->map.count; i++)
         bytes += guard->map.reservation[i].bytes;
-    if (guard->plans < TH_MAX_PLANS)
-        guard->planned[guard->plans] = bytes;
-    guard->plans++;
+    if (guard->plan_count < TH_MAX_PLANS)
+        guard->planned_bytes[guard->plan_count] = bytes;
+    guard->plan_count++;
     if (frame->scratch_memory.bytes && frame->scratch_memory.bytes < SIZE_MAX - TH_WALL)
         frame->scratch_memory.bytes += TH_WALL;
 }
@@ -256,7 +259,7 @@ void th_guard_init(th_guard *guard, const th_op *op)
     *guard = (th_guard){.op = *op, .original = op};
     if (op->flags & TH_OP_VIEW)
         return;
-    guard->op.forward = forward;
-    guard->op.backward = op->backward ? backward : NULL;
-    guard->op.plan = plan;
+    guard->op.forward = guarded_forward;
+    guard->op.backward = op->backward ? guarded_backward : NULL;
+    guard->op.plan = guarded_plan;
 }

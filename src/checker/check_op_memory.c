@@ -10,7 +10,7 @@
 
 /* -- findings -- */
 
-void th_guard_note(th_guard *guard, const char *format, ...)
+void th_guard_note_mistake(th_guard *guard, const char *format, ...)
 {
     if (guard->finding[0])
         return;
@@ -42,7 +42,7 @@ const char *th_guard_name(const th_call *call, const th_array *array, char *text
 
 /* -- elements of strided arrays as bytes -- */
 
-void th_extent_of(const th_array *array, int64_t *before, int64_t *behind)
+void th_compute_extent(const th_array *array, int64_t *before, int64_t *behind)
 {
     *before = *behind = 0;
     for (int d = 0; d < array->ndim; d++) {
@@ -51,12 +51,12 @@ void th_extent_of(const th_array *array, int64_t *before, int64_t *behind)
     }
 }
 
-static size_t span_of(const th_array *array)
+static size_t span_bytes(const th_array *array)
 {
     int64_t before, behind;
     if (th_array_numel(array) == 0)
         return 0;
-    th_extent_of(array, &before, &behind);
+    th_compute_extent(array, &before, &behind);
     return (size_t)(before + behind + 1) * th_dtype_size(array->dtype);
 }
 
@@ -93,13 +93,13 @@ bool th_bytes_are(const unsigned char *bytes, size_t count, int value)
 
 /* -- arrays that a kernel may only read -- */
 
-static uint64_t checksum(const th_array *array)
+static uint64_t array_checksum(const th_array *array)
 {
     int64_t before, behind;
-    const size_t bytes = span_of(array);
+    const size_t bytes = span_bytes(array);
     if (bytes == 0)
         return 0;
-    th_extent_of(array, &before, &behind);
+    th_compute_extent(array, &before, &behind);
     const unsigned char *at = (const unsigned char *)array->data - before * (int64_t)th_dtype_size(array->dtype);
     uint64_t sum = 0;
     for (size_t i = 0; i < bytes; i += sizeof sum) {
@@ -110,35 +110,35 @@ static uint64_t checksum(const th_array *array)
     return sum;
 }
 
-static void read_array(const th_guard *guard, th_read_only *r, const th_array *array)
+static void add_read_only(const th_guard *guard, th_read_only *r, const th_array *array)
 {
     if (!array->given || array->data == NULL)
         return;
     for (int i = 0; i < guard->count; i++)
-        if (guard->guarded[i].same == array)
+        if (guard->guarded[i].alias == array)
             return;
     r->array[r->count] = array;
     r->before[r->count] = *array;
-    r->sum[r->count++] = checksum(array);
+    r->sum[r->count++] = array_checksum(array);
 }
 
 void th_read_only_begin(const th_guard *guard, const th_call *call, bool backward, th_read_only *r)
 {
     r->count = 0;
     for (int i = 0; i < call->n_inputs; i++)
-        read_array(guard, r, &call->input[i]);
+        add_read_only(guard, r, &call->input[i]);
     for (int i = 0; i < call->n_outputs && backward; i++) {
-        read_array(guard, r, &call->output[i]);
-        read_array(guard, r, &call->output_gradient[i]);
+        add_read_only(guard, r, &call->output[i]);
+        add_read_only(guard, r, &call->output_gradient[i]);
     }
 }
 
 void th_read_only_check(th_guard *guard, const th_call *call, bool backward, const th_read_only *r)
 {
     for (int i = 0; i < r->count; i++)
-        if (checksum(&r->before[i]) != r->sum[i])
-            th_guard_note(guard, "%s changed %s, which it may only read", th_kernel_name(backward),
-                          TH_NAME(r->array[i]));
+        if (array_checksum(&r->before[i]) != r->sum[i])
+            th_guard_note_mistake(guard, "%s changed %s, which it may only read", th_kernel_name(backward),
+                                  TH_ARRAY_NAME(r->array[i]));
 }
 
 /* -- memory for arrays that it writes -- */
@@ -146,10 +146,10 @@ void th_read_only_check(th_guard *guard, const th_call *call, bool backward, con
 static void add_guarded(th_guard *guard, th_array *array, bool holds)
 {
     if (array->given && guard->count < TH_MAX_GUARDED)
-        guard->guarded[guard->count++] = (th_guarded){.array = array, .original = *array, .holds = holds};
+        guard->guarded[guard->count++] = (th_guarded){.array = array, .original = *array, .may_be_read = holds};
 }
 
-static void list_targets(th_guard *guard, const th_call *call, bool backward)
+static void list_written_arrays(th_guard *guard, const th_call *call, bool backward)
 {
     guard->count = 0;
     for (int i = 0; i < call->n_outputs && !backward; i++)
@@ -159,15 +159,15 @@ static void list_targets(th_guard *guard, const th_call *call, bool backward)
 }
 
 /* Finds the array that the driver lets this gradient overwrite. */
-static void find_same(th_guarded *g, const th_call *call)
+static void find_alias(th_guarded *g, const th_call *call)
 {
     for (int i = 0; i < call->n_inputs && g->bytes; i++)
         if (call->input[i].given && call->input[i].data == g->original.data)
-            g->same = &call->input[i];
+            g->alias = &call->input[i];
     for (int i = 0; i < call->n_outputs && g->bytes; i++)
         if (call->output_gradient[i].given && call->output_gradient[i].data == g->original.data)
-            g->same = &call->output_gradient[i];
-    g->holds |= g->same != NULL;
+            g->alias = &call->output_gradient[i];
+    g->may_be_read |= g->alias != NULL;
 }
 
 th_array *th_guard_operand(const th_call *call, int i)
@@ -178,7 +178,7 @@ th_array *th_guard_operand(const th_call *call, int i)
     return i < call->n_outputs ? &call->output[i] : &call->output_gradient[i - call->n_outputs];
 }
 
-int th_guard_operands(const th_call *call, bool backward)
+int th_guard_operand_count(const th_call *call, bool backward)
 {
     return call->n_inputs + (backward ? 2 * call->n_outputs : 0);
 }
@@ -188,14 +188,14 @@ bool th_is_missing(const th_array *array)
     return array->given && array->data == NULL && (th_is_floating(array->dtype) || th_array_numel(array) == 0);
 }
 
-void *th_guard_missing(const th_guard *guard, const th_array *array, bool other)
+void *th_guard_missing_data(const th_guard *guard, const th_array *array, bool other)
 {
     static const int64_t number[2][TH_WALL / sizeof(int64_t)] = {{0}, {1}};
     int64_t before = 0, behind = 0;
     if (!th_is_floating(array->dtype))
         return (void *)(uintptr_t)number[other];
     if (th_array_numel(array) > 0)
-        th_extent_of(array, &before, &behind);
+        th_compute_extent(array, &before, &behind);
     return guard->missing[other] + before * (int64_t)th_dtype_size(array->dtype);
 }
 
@@ -203,9 +203,9 @@ void *th_guard_missing(const th_guard *guard, const th_array *array, bool other)
 static size_t missing_span(const th_call *call, bool backward)
 {
     size_t bytes = TH_WALL;
-    for (int i = 0; i < th_guard_operands(call, backward); i++) {
+    for (int i = 0; i < th_guard_operand_count(call, backward); i++) {
         const th_array *array = th_guard_operand(call, i);
-        const size_t span = th_is_missing(array) ? th_aligned(span_of(array)) : 0;
+        const size_t span = th_is_missing(array) ? th_aligned(span_bytes(array)) : 0;
         bytes = span > bytes ? span : bytes;
     }
     return bytes;
@@ -230,16 +230,16 @@ static bool reserve_memory(th_guard *guard, th_context *ctx, size_t bytes)
 void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
 {
     size_t total = 0;
-    list_targets(guard, call, backward);
+    list_written_arrays(guard, call, backward);
     guard->missing_bytes = missing_span(call, backward);
     for (int i = 0; i < guard->count; i++) {
         th_guarded *g = &guard->guarded[i];
-        const size_t span = span_of(&g->original);
+        const size_t span = span_bytes(&g->original);
         g->bytes = (size_t)th_array_numel(&g->original) * th_dtype_size(g->original.dtype);
-        g->wall_bytes = th_aligned(TH_WALL + 2 * span + TH_WALL + TH_ALIGNMENT);
-        total += g->wall_bytes + 2 * th_aligned(g->bytes);
+        g->block_bytes = th_aligned(TH_WALL + 2 * span + TH_WALL + TH_ALIGNMENT);
+        total += g->block_bytes + 2 * th_aligned(g->bytes);
         if (backward)
-            find_same(g, call);
+            find_alias(g, call);
     }
     if (!reserve_memory(guard, call->ctx, total + 2 * guard->missing_bytes)) {
         guard->count = 0;
@@ -251,17 +251,17 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         th_guarded *g = &guard->guarded[i];
         int64_t before = 0, behind = 0;
         if (g->bytes)
-            th_extent_of(&g->original, &before, &behind);
+            th_compute_extent(&g->original, &before, &behind);
         const int64_t element = (int64_t)th_dtype_size(g->original.dtype);
         const size_t low = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
-        g->wall = next;
+        g->block = next;
         g->element = next + TH_WALL + low + (size_t)(before * element); /* the offset in a cache line stays the same */
-        g->result[0] = next + g->wall_bytes;
+        g->result[0] = next + g->block_bytes;
         g->result[1] = g->result[0] + th_aligned(g->bytes);
         next = g->result[1] + th_aligned(g->bytes);
         g->array->data = g->element;
-        if (g->same)
-            g->same->data = g->element;
+        if (g->alias)
+            g->alias->data = g->element;
     }
     guard->missing[0] = next;
     guard->missing[1] = next + guard->missing_bytes;
@@ -275,8 +275,8 @@ void th_guard_move_back(th_guard *guard)
     for (int i = 0; i < guard->count; i++) {
         const th_guarded *g = &guard->guarded[i];
         *g->array = g->original;
-        if (g->same)
-            g->same->data = g->original.data;
+        if (g->alias)
+            g->alias->data = g->original.data;
         th_copy_elements_in(&g->original, g->original.data, g->result[1]);
     }
 }

@@ -15,70 +15,72 @@ enum { ROUNDINGS = 16 };
 /* -- comparing -- */
 
 /* Returns the right value of element e of input i's gradient. */
-static double expected(const th_graph *graph, const th_variant *variant, int i, int64_t e)
+static double expected_gradient(const th_graph *graph, const th_variant *variant, int i, int64_t e)
 {
-    const int64_t column = graph->first[i] + e;
+    const int64_t column = graph->first_column[i] + e;
     double value = 0;
-    if (th_variant_is_same(variant)) {
-        value = graph->pair[column];
-        if (i == variant->same[0])
-            value += graph->pair[graph->first[variant->same[1]] + e];
-    } else if (th_variant_is_elsewhere(variant)) {
-        value = graph->pair[column];
+    if (th_variant_repeats_input(variant)) {
+        value = graph->other_gradient[column];
+        if (i == variant->same_inputs[0])
+            value += graph->other_gradient[graph->first_column[variant->same_inputs[1]] + e];
+    } else if (th_variant_has_other_values(variant)) {
+        value = graph->other_gradient[column];
     } else {
-        for (uint32_t left = variant->given; left; left &= left - 1)
+        for (uint32_t left = variant->given_outputs; left; left &= left - 1)
             value += graph->reference[th_mask_first(left)][column];
     }
-    if (variant->shared)
-        value += graph->extra[column];
-    return value * (variant->scale != 0 ? variant->scale : 1) * (variant->times ? variant->times : 1);
+    if (variant->shares_inputs)
+        value += graph->extra_gradient[column];
+    return value * (variant->scale != 0 ? variant->scale : 1) * (variant->passes ? variant->passes : 1);
 }
 
 /* Returns the largest gradient or output of this run. Every gradient may have rounding of this size. */
-static double size_of_all(const th_graph *graph, const th_variant *variant)
+static double largest_result(const th_graph *graph, const th_variant *variant)
 {
-    double largest = variant->shared ? 1 : 0;
-    for (uint32_t left = variant->given; left; left &= left - 1) {
+    double largest = variant->shares_inputs ? 1 : 0;
+    for (uint32_t left = variant->given_outputs; left; left &= left - 1) {
         const int k = th_mask_first(left);
-        largest = fmax(largest, th_checker_largest(graph->reference[k], graph->columns));
+        largest = fmax(largest, th_largest_magnitude(graph->reference[k], graph->columns));
         if (graph->value[k])
-            largest = fmax(largest, th_checker_largest(graph->value[k], graph->rows[k]));
+            largest = fmax(largest, th_largest_magnitude(graph->value[k], graph->rows[k]));
     }
-    if (th_variant_is_elsewhere(variant))
-        largest = fmax(largest, graph->pair_size);
+    if (th_variant_has_other_values(variant))
+        largest = fmax(largest, graph->other_size);
     return largest * fabs(variant->scale != 0 ? variant->scale : 1);
 }
 
 /* Returns the element of input i's gradient that is furthest from its right value; -1 if the gradient is right. */
-static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double all)
+static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double result_size)
 {
     const int64_t numel = th_graph_numel(graph, i);
-    double size = graph->unit > 0 ? (double)ROUNDINGS * graph->unit / graph->tolerance * all : 0, worst = -1;
-    int64_t at = -1;
+    double size = graph->unit > 0 ? (double)ROUNDINGS * graph->unit / graph->tolerance * result_size : 0,
+           largest_distance = -1;
+    int64_t worst = -1;
     for (int64_t e = 0; e < numel; e++) {
-        const double value = expected(graph, variant, i, e);
+        const double value = expected_gradient(graph, variant, i, e);
         size = isfinite(value) ? fmax(size, fabs(value)) : size;
     }
     for (int64_t e = 0; e < numel; e++) {
-        const double analytic = graph->gradient[graph->first[i] + e], value = expected(graph, variant, i, e);
-        const double off = isnan(analytic - value) ? INFINITY : fabs(analytic - value);
-        if (off > worst && !th_graph_close(graph, analytic, value, size)) {
-            worst = off;
-            at = e;
+        const double analytic = graph->gradient[graph->first_column[i] + e],
+                     value = expected_gradient(graph, variant, i, e);
+        const double distance = isnan(analytic - value) ? INFINITY : fabs(analytic - value);
+        if (distance > largest_distance && !th_graph_close(graph, analytic, value, size)) {
+            largest_distance = distance;
+            worst = e;
         }
     }
-    return at;
+    return worst;
 }
 
 /* Returns the first input whose gradient is wrong in the last run; -1 if all are right. */
 static int wrong_input(const th_graph *graph, const th_variant *variant, int64_t *element)
 {
-    const double all = size_of_all(graph, variant);
-    for (uint32_t left = variant->required; left; left &= left - 1) {
+    const double largest = largest_result(graph, variant);
+    for (uint32_t left = variant->required_inputs; left; left &= left - 1) {
         const int i = th_mask_first(left);
-        if (th_variant_is_same(variant) && i == variant->same[1])
+        if (th_variant_repeats_input(variant) && i == variant->same_inputs[1])
             continue;
-        *element = worst_element(graph, variant, i, all);
+        *element = worst_element(graph, variant, i, largest);
         if (*element >= 0)
             return i;
     }
@@ -108,23 +110,23 @@ static void add_condition(sentence *s, const char *format, ...)
     va_end(arguments);
 }
 
-static const char *name_of(const th_graph *graph, int i, char *text, size_t size)
+static const char *input_name(const th_graph *graph, int i, char *text, size_t size)
 {
     text[0] = 0;
     th_append(text, size, graph->sample->n_inputs == 1 ? "x" : "x%d", i);
     return text;
 }
 
-#define NAME(i) name_of(graph, (i), (char[16]){0}, 16)
+#define INPUT_NAME(i) input_name(graph, (i), (char[16]){0}, 16)
 
 /* "x0, x2 and x3", "0 and 1" */
-static void list(const th_graph *graph, uint32_t mask, bool inputs, char *text, size_t size)
+static void list_names(const th_graph *graph, uint32_t mask, bool inputs, char *text, size_t size)
 {
     text[0] = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         const char *comma = left == mask ? "" : left & (left - 1) ? ", " : " and ";
         if (inputs)
-            th_append(text, size, "%s%s", comma, NAME(th_mask_first(left)));
+            th_append(text, size, "%s%s", comma, INPUT_NAME(th_mask_first(left)));
         else
             th_append(text, size, "%s%d", comma, th_mask_first(left));
     }
@@ -133,17 +135,17 @@ static void list(const th_graph *graph, uint32_t mask, bool inputs, char *text, 
 static void report_masks(const th_graph *graph, const th_variant *v, sentence *s)
 {
     char names[160];
-    const uint32_t missing = graph->checked_mask & ~v->required;
-    if (missing && !th_variant_is_same(v)) {
-        const bool few = th_mask_count(v->required) <= th_mask_count(missing);
-        list(graph, few ? v->required : missing, true, names, sizeof names);
+    const uint32_t missing = graph->checked_mask & ~v->required_inputs;
+    if (missing && !th_variant_repeats_input(v)) {
+        const bool few = th_mask_count(v->required_inputs) <= th_mask_count(missing);
+        list_names(graph, few ? v->required_inputs : missing, true, names, sizeof names);
         if (few)
-            add_condition(s, "only %s require%s a gradient", names, th_mask_count(v->required) == 1 ? "s" : "");
+            add_condition(s, "only %s require%s a gradient", names, th_mask_count(v->required_inputs) == 1 ? "s" : "");
         else
             add_condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
     }
-    if (th_mask_count(v->given) > 1 && !th_variant_is_elsewhere(v)) {
-        list(graph, v->given, false, names, sizeof names);
+    if (th_mask_count(v->given_outputs) > 1 && !th_variant_has_other_values(v)) {
+        list_names(graph, v->given_outputs, false, names, sizeof names);
         add_condition(s, "outputs %s have a gradient at the same time", names);
     }
 }
@@ -152,14 +154,14 @@ static void report_conditions(const th_graph *graph, const th_variant *v, senten
 {
     const uint32_t flags = v->flags & graph->guard->original->flags;
     report_masks(graph, v, s);
-    if (th_variant_is_same(v))
-        add_condition(s, "the operation is called with the same tensor twice (%s and %s)", NAME(v->same[0]),
-                      NAME(v->same[1]));
-    if (v->expanded)
-        add_condition(s, "%s is expanded, with a stride of 0", NAME(v->expanded - 1));
-    if (v->special)
+    if (th_variant_repeats_input(v))
+        add_condition(s, "the operation is called with the same tensor twice (%s and %s)",
+                      INPUT_NAME(v->same_inputs[0]), INPUT_NAME(v->same_inputs[1]));
+    if (v->expanded_input)
+        add_condition(s, "%s is expanded, with a stride of 0", INPUT_NAME(v->expanded_input - 1));
+    if (v->special_input)
         add_condition(s, "an element of %s is NaN or infinite, on which these outputs do not depend",
-                      NAME(v->special - 1));
+                      INPUT_NAME(v->special_input - 1));
     if (v->followed)
         add_condition(s, "another call with other inputs comes between forward and backward");
     if (flags & TH_OP_IN_PLACE)
@@ -170,13 +172,13 @@ static void report_conditions(const th_graph *graph, const th_variant *v, senten
         add_condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
     if (v->precomputed && graph->guard->original->precomputed)
         add_condition(s, "forward computes its gradients (.precomputed)");
-    if (v->results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
+    if (v->inputs_are_results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
         add_condition(s, "its inputs are results of other operations");
     if (v->recomputed)
         add_condition(s, "its values are recomputed (th_scope_begin_recomputed)");
-    if (v->shared)
+    if (v->shares_inputs)
         add_condition(s, "others read its inputs too, so that gradients are added up (call->add)");
-    if (v->times > 1)
+    if (v->passes > 1)
         add_condition(s, "a second backward adds to the gradients of the first");
     if (v->scale != 0)
         add_condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", v->scale);
@@ -190,18 +192,18 @@ static void report_element(const th_graph *graph, const th_variant *variant, th_
     const int i = wrong_input(graph, variant, &element);
     if (i < 0)
         return;
-    const bool expanded = variant->expanded == i + 1;
+    const bool expanded = variant->expanded_input == i + 1;
     const th_shape shape = expanded ? th_shape_of(graph->inputs[i]) : th_sample_input_at(graph->sample, i)->shape;
     report->input = i;
     report->index.ndim = shape.ndim;
     th_index_at(shape.ndim, shape.size, element, report->index.size);
-    report->analytic = graph->gradient[graph->first[i] + element];
-    report->numeric = expected(graph, variant, i, element);
+    report->analytic = graph->gradient[graph->first_column[i] + element];
+    report->numeric = expected_gradient(graph, variant, i, element);
     const double difference = fabs(report->analytic - report->numeric);
     report->error = difference / fmax(fabs(report->analytic), fabs(report->numeric));
     if (isnan(report->error))
         report->error = INFINITY;
-    th_report_append(report, "the gradient of %s[", NAME(i));
+    th_report_append(report, "the gradient of %s[", INPUT_NAME(i));
     for (int d = 0; d < shape.ndim; d++)
         th_report_append(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
     th_report_append(report, "] is %.9g; it should be %.9g\n", report->analytic, report->numeric);

@@ -41,16 +41,16 @@ static void end_attempt(attempt *a)
 /* Runs forward and backward. Notes a mistake in graph->finding. */
 static void run_empty(th_graph *graph)
 {
-    if (th_graph_begin(graph) && th_variants_begin(graph))
+    if (th_graph_begin(graph) && th_variants_set_reference(graph))
         for (int k = 0; k < TH_MAX_OUTPUTS && !graph->finding[0]; k++)
             if (graph->reference[k] && graph->rows[k] == 0 &&
-                th_checker_largest(graph->reference[k], graph->columns) > 0)
+                th_largest_magnitude(graph->reference[k], graph->columns) > 0)
                 th_append(graph->finding, sizeof graph->finding,
                           "output %d has no elements, but an input has a gradient that is not 0", k);
 }
 
 /* Returns the sample with every axis of this size made empty. */
-static th_sample emptied(const th_sample *sample, int64_t size, const char *name)
+static th_sample with_empty_axes(const th_sample *sample, int64_t size, const char *name)
 {
     th_sample empty = *sample;
     empty.name = name;
@@ -61,13 +61,13 @@ static th_sample emptied(const th_sample *sample, int64_t size, const char *name
     return empty;
 }
 
-static th_status check_without(th_context *ctx, th_guard *guard, const th_sample *sample, int64_t size, th_dtype dtype,
-                               th_gradient_report *report)
+static th_status check_with_empty_axes(th_context *ctx, th_guard *guard, const th_sample *sample, int64_t size,
+                                       th_dtype dtype, th_gradient_report *report)
 {
     const bool step_failed = ctx->step_failed;
     char name[128] = "";
     th_append(name, sizeof name, "%s, axes of %lld empty", sample->name, (long long)size);
-    const th_sample empty = emptied(sample, size, name);
+    const th_sample empty = with_empty_axes(sample, size, name);
     attempt a;
     bool wrong = false;
     if (begin_attempt(&a, ctx, guard, &empty, dtype) &&
@@ -75,7 +75,7 @@ static th_status check_without(th_context *ctx, th_guard *guard, const th_sample
         run_empty(&a.graph);
         wrong = !ctx->error && a.graph.finding[0];
         if (wrong)
-            th_variant_report(&a.graph, &(th_variant){.required = a.graph.checked_mask}, report);
+            th_variant_report(&a.graph, &(th_variant){.required_inputs = a.graph.checked_mask}, report);
         th_graph_end(&a.graph);
     }
     end_attempt(&a);
@@ -108,7 +108,7 @@ th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *s
     for (int i = 0; i < n; i++)
         for (int d = 0; d < sample->input[i].shape.ndim && status == TH_OK; d++)
             if (sample->input[i].kind != TH_SAMPLE_ABSENT && is_first_of_size(sample, i, d))
-                status = check_without(ctx, guard, sample, sample->input[i].shape.size[d], dtype, report);
+                status = check_with_empty_axes(ctx, guard, sample, sample->input[i].shape.size[d], dtype, report);
     return status;
 }
 
@@ -122,8 +122,8 @@ static th_context *new_shapes_only_context(const th_context *ctx)
     options.threads = ctx->threads;
     th_context *shapes_only = th_context_new(&options);
     if (shapes_only) {
-        const th_settings settings = th_checker_settings(ctx);
-        th_checker_apply(shapes_only, &settings);
+        const th_settings settings = th_checker_read_settings(ctx);
+        th_checker_apply_settings(shapes_only, &settings);
         shapes_only->machine = ctx->machine;
     }
     return shapes_only;
@@ -135,7 +135,8 @@ static void plan_sample(th_context *ctx, th_guard *guard, const th_sample *sampl
     attempt a;
     if (begin_attempt(&a, ctx, guard, sample, dtype)) {
         if (th_graph_begin(&a.graph))
-            (void)th_graph_run(&a.graph, &(th_variant){.required = a.graph.checked_mask, .given = a.graph.output_mask});
+            (void)th_graph_run(
+                &a.graph, &(th_variant){.required_inputs = a.graph.checked_mask, .given_outputs = a.graph.output_mask});
         th_graph_end(&a.graph);
     }
     end_attempt(&a);
@@ -144,9 +145,9 @@ static void plan_sample(th_context *ctx, th_guard *guard, const th_sample *sampl
 static void compare_plans(const th_guard *real, const th_guard *forecast, const th_sample *sample,
                           th_gradient_report *report)
 {
-    const int plans = real->plans < TH_MAX_PLANS ? real->plans : TH_MAX_PLANS;
+    const int plans = real->plan_count < TH_MAX_PLANS ? real->plan_count : TH_MAX_PLANS;
     for (int i = 0; i < plans; i++) {
-        if (i < forecast->plans && real->planned[i] == forecast->planned[i])
+        if (i < forecast->plan_count && real->planned_bytes[i] == forecast->planned_bytes[i])
             continue;
         *report = (th_gradient_report){.verdict = TH_GRADIENT_WRONG, .mode = report->mode, .input = -1};
         th_report_append(
@@ -154,7 +155,8 @@ static void compare_plans(const th_guard *real, const th_guard *forecast, const 
             "%s (sample \"%s\") is wrong in a context of shapes only: the plan of %s reserves %llu bytes of "
             "scratch memory there, but %llu bytes in a context with values\n",
             real->original->name, sample->name, i ? "backward" : "forward",
-            (unsigned long long)(i < forecast->plans ? forecast->planned[i] : 0), (unsigned long long)real->planned[i]);
+            (unsigned long long)(i < forecast->plan_count ? forecast->planned_bytes[i] : 0),
+            (unsigned long long)real->planned_bytes[i]);
         return;
     }
 }

@@ -17,18 +17,19 @@ enum { MAX_ELEMENTS = 48, MAX_OF_INPUT = 8, MAX_INPUTS = 8 };
 typedef struct element {
     int input;
     int64_t index;
-    unsigned char *changes; /* [rows]: 1 for an output that depends on it */
+    unsigned char *depends; /* [rows]: 1 for an output that depends on it */
 } element;
 
-typedef struct values {
+typedef struct dependence {
     th_graph *graph;
     element element[MAX_ELEMENTS];
     int count;
-    int64_t rows; /* elements of all outputs */
-    double *usual, *now,
-        *memory;     /* [rows]: outputs for the sample's inputs, and for others; memory: of both, and bytes */
-    int64_t numbers; /* in memory */
-} values;
+    int64_t rows;          /* elements of all outputs */
+    double *usual_outputs; /* [rows]: for the sample's inputs */
+    double *outputs;       /* [rows]: for other inputs */
+    double *memory;        /* [memory_count]: both arrays, then the bytes of all element.depends */
+    int64_t memory_count;
+} dependence;
 
 /* -- elements of inputs -- */
 
@@ -53,59 +54,59 @@ static int64_t random_element(th_graph *graph, int i)
 /* -- outputs -- */
 
 /* Runs forward alone, and stores all outputs. Returns false with the error pending. */
-static bool run_forward(const values *v, double *outputs)
+static bool run_forward(const dependence *v, double *outputs)
 {
     th_graph *graph = v->graph;
     th_context *ctx = graph->ctx;
-    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
+    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **requested[TH_MAX_OUTPUTS] = {NULL};
     for (int k = 1; k < TH_MAX_OUTPUTS; k++)
-        asked[k - 1] = graph->output_mask & 1u << k ? &output[k] : NULL;
-    th_checker_apply(ctx, &graph->settings);
+        requested[k - 1] = graph->output_mask & 1u << k ? &output[k] : NULL;
+    th_checker_apply_settings(ctx, &graph->settings);
     ctx->no_grad_depth = 1;
-    output[0] =
-        th_apply_n(graph->guard->original, graph->sample->attributes, graph->sample->n_inputs, graph->inputs, asked);
+    output[0] = th_apply_n(graph->guard->original, graph->sample->attributes, graph->sample->n_inputs, graph->inputs,
+                           requested);
     for (int k = 0; k < TH_MAX_OUTPUTS && !ctx->error; k++)
         if (graph->output_mask & 1u << k) {
             const th_tensor_impl *t = th_tensor_impl_of(output[k]);
             const th_array array = th_tensor_array(t);
-            th_checker_read(t, &array, outputs);
+            th_checker_to_doubles(t, &array, outputs);
             outputs += graph->rows[k];
         }
-    th_checker_apply(ctx, &graph->settings);
+    th_checker_apply_settings(ctx, &graph->settings);
     th_tape_clear(ctx);
     return !ctx->error;
 }
 
 /* Notes the outputs that differ from the usual ones. */
-static void note_changes(const values *v, unsigned char *changes)
+static void note_dependents(const dependence *v, unsigned char *changes)
 {
     for (int64_t j = 0; j < v->rows; j++)
-        changes[j] |= v->now[j] != v->usual[j] && !(isnan(v->now[j]) && isnan(v->usual[j]));
+        changes[j] |= v->outputs[j] != v->usual_outputs[j] && !(isnan(v->outputs[j]) && isnan(v->usual_outputs[j]));
 }
 
 /* Finds the outputs that depend on an element. */
-static bool find_changes(const values *v, const element *e)
+static bool find_dependents(const dependence *v, const element *e)
 {
     const double usual = read_element(v->graph->inputs, e->input, e->index),
                  other[2] = {NAN, read_element(v->graph->others, e->input, e->index)};
     bool good = true;
     for (int i = 0; i < 2 && good; i++) {
         write_element(v->graph, e->input, e->index, other[i]);
-        good = run_forward(v, v->now);
-        note_changes(v, e->changes);
+        good = run_forward(v, v->outputs);
+        note_dependents(v, e->depends);
     }
     write_element(v->graph, e->input, e->index, usual);
     return good;
 }
 
 /* Returns whether outputs depend on a, and none of them on b. */
-static bool is_apart(const values *v, const element *a, const element *b)
+static bool shares_no_output(const dependence *v, const element *a, const element *b)
 {
     bool any = false;
     for (int64_t j = 0; j < v->rows; j++) {
-        if (a->changes[j] && b->changes[j])
+        if (a->depends[j] && b->depends[j])
             return false;
-        any |= a->changes[j] != 0;
+        any |= a->depends[j] != 0;
     }
     return any;
 }
@@ -113,7 +114,7 @@ static bool is_apart(const values *v, const element *a, const element *b)
 /* -- a NaN or an infinity -- */
 
 /* Chooses elements of each input: a random one, its neighbors, and others. */
-static void choose_elements(values *v)
+static void choose_elements(dependence *v)
 {
     th_graph *graph = v->graph;
     const int inputs = th_mask_count(graph->checked_mask),
@@ -131,67 +132,68 @@ static void choose_elements(values *v)
 }
 
 /* Returns false with the error pending. Call end in either case. */
-static bool begin(values *v, th_graph *graph)
+static bool begin_dependence(dependence *v, th_graph *graph)
 {
-    *v = (values){.graph = graph};
+    *v = (dependence){.graph = graph};
     for (int k = 0; k < TH_MAX_OUTPUTS; k++)
         v->rows += graph->rows[k];
     choose_elements(v);
-    v->numbers = 2 * v->rows + (v->count * v->rows + 7) / 8;
-    v->memory = th_checker_allocate(graph->ctx, "check_op", v->numbers);
+    v->memory_count = 2 * v->rows + (v->count * v->rows + 7) / 8;
+    v->memory = th_checker_allocate(graph->ctx, "check_op", v->memory_count);
     if (v->memory == NULL)
         return false;
-    v->usual = v->memory;
-    v->now = v->usual + v->rows;
+    v->usual_outputs = v->memory;
+    v->outputs = v->usual_outputs + v->rows;
     for (int i = 0; i < v->count; i++)
-        v->element[i].changes = (unsigned char *)(v->now + v->rows) + i * v->rows;
-    bool good = run_forward(v, v->usual);
+        v->element[i].depends = (unsigned char *)(v->outputs + v->rows) + i * v->rows;
+    bool good = run_forward(v, v->usual_outputs);
     for (int i = 0; i < v->count && good; i++)
-        good = find_changes(v, &v->element[i]);
+        good = find_dependents(v, &v->element[i]);
     return good;
 }
 
-static void end(values *v)
+static void end_dependence(dependence *v)
 {
-    th_checker_release(v->graph->ctx, v->memory, v->numbers);
+    th_checker_release(v->graph->ctx, v->memory, v->memory_count);
 }
 
-/* Makes graph->pair the right gradients of the last run. An element with outputs that do not depend on this one has the
- * gradient of the sample. Any other element may have any gradient. */
-static void expect_usual_gradients(const values *v, const element *special)
+/* Makes graph->other_gradient the right gradients of the last run. If no output depends on both an element and this one, the element has the gradient of the sample. Any other element may
+ * have any gradient. */
+static void expect_usual_gradients(const dependence *v, const element *special)
 {
     th_graph *graph = v->graph;
-    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
+    memcpy(graph->other_gradient, graph->gradient, (size_t)graph->columns * sizeof *graph->other_gradient);
     for (int i = 0; i < v->count; i++) {
         const element *e = &v->element[i];
-        const int64_t column = graph->first[e->input] + e->index;
-        if (!is_apart(v, e, special))
+        const int64_t column = graph->first_column[e->input] + e->index;
+        if (!shares_no_output(v, e, special))
             continue;
-        graph->pair[column] = 0;
+        graph->other_gradient[column] = 0;
         for (uint32_t left = graph->output_mask; left; left &= left - 1)
-            graph->pair[column] += graph->reference[th_mask_first(left)][column];
+            graph->other_gradient[column] += graph->reference[th_mask_first(left)][column];
     }
-    graph->pair_size = th_checker_largest(graph->pair, graph->columns);
+    graph->other_size = th_largest_magnitude(graph->other_gradient, graph->columns);
 }
 
 /* Runs with this value of the element. Returns false if a run failed, or if the report has a mistake. */
-static bool try_value(values *v, element *special, double value, th_gradient_report *report)
+static bool try_value(dependence *v, element *special, double value, th_gradient_report *report)
 {
     th_graph *graph = v->graph;
-    const th_variant variant = {
-        .required = graph->checked_mask, .given = graph->output_mask, .special = special->input + 1};
+    const th_variant variant = {.required_inputs = graph->checked_mask,
+                                .given_outputs = graph->output_mask,
+                                .special_input = special->input + 1};
     const double usual = read_element(graph->inputs, special->input, special->index);
     write_element(graph, special->input, special->index, value);
-    bool good = run_forward(v, v->now);
-    note_changes(v, special->changes);
-    th_graph_go_elsewhere(graph);
+    bool good = run_forward(v, v->outputs);
+    note_dependents(v, special->depends);
+    th_graph_begin_other_values(graph);
     good = good && th_graph_run(graph, &variant);
     expect_usual_gradients(v, special);
     if (good && th_variant_is_wrong(graph, &variant)) {
         th_variant_report(graph, &variant, report);
         good = false;
     }
-    th_graph_come_back(graph);
+    th_graph_end_other_values(graph);
     write_element(graph, special->input, special->index, usual);
     return good;
 }
@@ -202,10 +204,10 @@ static bool has_range(const th_sample_input *input)
     return input->low != 0 || input->high != 0;
 }
 
-bool th_values_run(th_graph *graph, th_gradient_report *report)
+bool th_values_check(th_graph *graph, th_gradient_report *report)
 {
-    values v;
-    bool good = begin(&v, graph);
+    dependence v;
+    bool good = begin_dependence(&v, graph);
     for (int i = 0, inputs = 0; i < v.count && good && inputs < MAX_INPUTS; i++) {
         element *e = &v.element[i];
         if (i > 0 && v.element[i - 1].input == e->input)
@@ -215,7 +217,7 @@ bool th_values_run(th_graph *graph, th_gradient_report *report)
         if (good && !has_range(th_sample_input_at(graph->sample, e->input)))
             good = try_value(&v, e, INFINITY, report);
     }
-    end(&v);
+    end_dependence(&v);
     return !graph->ctx->error;
 }
 
@@ -238,7 +240,7 @@ bool th_values_plant_zeros(th_graph *graph, th_planted *zeros)
     return any;
 }
 
-void th_values_restore(th_graph *graph, const th_planted *zeros)
+void th_values_remove_zeros(th_graph *graph, const th_planted *zeros)
 {
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (zeros->element[i] >= 0)

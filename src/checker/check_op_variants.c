@@ -17,24 +17,24 @@ enum { ALL_SUBSETS = 4, ALL_PAIRS = 8, MAX_COMBINATIONS = 32 };
 
 static const uint32_t every_flag = TH_OP_IN_PLACE | TH_OP_OVER_INPUT | TH_OP_RECOMPUTE;
 
-static th_variant plainest(const th_graph *graph)
+static th_variant plainest_variant(const th_graph *graph)
 {
-    return (th_variant){.required = graph->checked_mask, .given = graph->output_mask};
+    return (th_variant){.required_inputs = graph->checked_mask, .given_outputs = graph->output_mask};
 }
 
 /* Returns the variant in the middle of a graph, with all properties that the operation claims. */
-static th_variant in_graph(const th_graph *graph)
+static th_variant full_variant(const th_graph *graph)
 {
-    return (th_variant){.required = graph->checked_mask,
-                        .given = graph->output_mask,
+    return (th_variant){.required_inputs = graph->checked_mask,
+                        .given_outputs = graph->output_mask,
                         .flags = every_flag,
                         .precomputed = true,
-                        .results = true};
+                        .inputs_are_results = true};
 }
 
 /* -- reducing a wrong variant -- */
 
-static bool still_wrong(th_graph *graph, const th_variant *variant)
+static bool is_still_wrong(th_graph *graph, const th_variant *variant)
 {
     return th_graph_run(graph, variant) && th_variant_is_wrong(graph, variant);
 }
@@ -42,7 +42,7 @@ static bool still_wrong(th_graph *graph, const th_variant *variant)
 /* Replaces the variant by a simpler one if that is also wrong. */
 static void simplify(th_graph *graph, th_variant *variant, const th_variant *simpler)
 {
-    if (!graph->ctx->error && still_wrong(graph, simpler))
+    if (!graph->ctx->error && is_still_wrong(graph, simpler))
         *variant = *simpler;
 }
 
@@ -56,35 +56,36 @@ static void simplify(th_graph *graph, th_variant *variant, const th_variant *sim
 
 /* Drops every condition without which the variant is still wrong, the outermost first. Then runs the reduced variant
  * once more. */
-static void reduce(th_graph *graph, th_variant *variant)
+static void reduce_variant(th_graph *graph, th_variant *variant)
 {
     SIMPLIFY(followed, false);
-    SIMPLIFY(times, 0);
+    SIMPLIFY(passes, 0);
     SIMPLIFY(scale, 0);
     SIMPLIFY(half, 0);
     SIMPLIFY(recomputed, false);
-    SIMPLIFY(shared, false);
+    SIMPLIFY(shares_inputs, false);
     SIMPLIFY(precomputed, false);
     for (uint32_t flag = 1; flag <= every_flag; flag <<= 1)
         SIMPLIFY(flags, variant->flags & ~flag);
-    SIMPLIFY(results, false);
-    if (!th_variant_is_elsewhere(variant)) /* there the right gradients are known for all inputs and outputs only */
-        SIMPLIFY(required, graph->checked_mask);
-    for (uint32_t left = th_variant_is_elsewhere(variant) ? 0 : variant->given;
-         left && th_mask_count(variant->given) > 1; left &= left - 1)
-        SIMPLIFY(given, left & ~(left - 1));
+    SIMPLIFY(inputs_are_results, false);
+    if (!th_variant_has_other_values(
+            variant)) /* with other values, the right gradients are known for all inputs and outputs only */
+        SIMPLIFY(required_inputs, graph->checked_mask);
+    for (uint32_t left = th_variant_has_other_values(variant) ? 0 : variant->given_outputs;
+         left && th_mask_count(variant->given_outputs) > 1; left &= left - 1)
+        SIMPLIFY(given_outputs, left & ~(left - 1));
     (void)th_graph_run(graph, variant);
 }
 
 /* -- the variants -- */
 
-typedef struct run {
+typedef struct variant_runs {
     th_graph *graph;
     th_gradient_report *report;
-    bool done; /* one was wrong, or failed */
-} run;
+    bool done; /* a variant was wrong, or its run failed */
+} variant_runs;
 
-static void try_variant(run *r, const th_variant *variant)
+static void try_variant(variant_runs *r, const th_variant *variant)
 {
     if (r->done)
         return;
@@ -92,7 +93,7 @@ static void try_variant(run *r, const th_variant *variant)
         r->done = true;
     } else if (th_variant_is_wrong(r->graph, variant)) {
         th_variant reduced = *variant;
-        reduce(r->graph, &reduced);
+        reduce_variant(r->graph, &reduced);
         if (!r->graph->ctx->error)
             th_variant_report(r->graph, &reduced, r->report);
         r->done = true;
@@ -101,21 +102,21 @@ static void try_variant(run *r, const th_variant *variant)
 
 /* Calls `with` for subsets of the checked inputs. If there are many, the subsets are all, one, all except one, and
  * pairs. */
-static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
+static void for_each_subset(variant_runs *r, void (*try_with)(variant_runs *r, uint32_t required))
 {
     const uint32_t all = r->graph->checked_mask;
     const int n = th_mask_count(all);
-    with(r, all);
+    try_with(r, all);
     for (uint32_t subset = (all - 1) & all; n <= ALL_SUBSETS && subset; subset = (subset - 1) & all)
-        with(r, subset);
+        try_with(r, subset);
     if (n <= ALL_SUBSETS)
         return;
     for (uint32_t left = all; left; left &= left - 1) {
         const uint32_t one = left & ~(left - 1), rest = left & ~one;
-        with(r, one);
-        with(r, all & ~one);
+        try_with(r, one);
+        try_with(r, all & ~one);
         for (uint32_t others = rest; others; others &= others - 1) {
-            with(r, one | (others & ~(others - 1)));
+            try_with(r, one | (others & ~(others - 1)));
             if (n > ALL_PAIRS)
                 break;
         }
@@ -123,41 +124,41 @@ static void for_subsets(run *r, void (*with)(run *r, uint32_t required))
 }
 
 /* Tries every subset of the output gradients. */
-static void with_given(run *r, uint32_t required)
+static void try_given_outputs(variant_runs *r, uint32_t required)
 {
-    th_variant v = in_graph(r->graph);
-    const int n = th_mask_count(v.required), inputs = n <= ALL_SUBSETS ? 1 << n : MAX_COMBINATIONS;
-    const bool few = inputs << th_mask_count(v.given) <= 2 * MAX_COMBINATIONS;
-    const uint32_t all = v.given;
-    v.required = required;
+    th_variant v = full_variant(r->graph);
+    const int n = th_mask_count(v.required_inputs), inputs = n <= ALL_SUBSETS ? 1 << n : MAX_COMBINATIONS;
+    const bool few = inputs << th_mask_count(v.given_outputs) <= 2 * MAX_COMBINATIONS;
+    const uint32_t all = v.given_outputs;
+    v.required_inputs = required;
     try_variant(r, &v);
     for (uint32_t given = (all - 1) & all; given && (few || required == r->graph->checked_mask);
          given = (given - 1) & all) {
-        v.given = given;
+        v.given_outputs = given;
         try_variant(r, &v);
     }
 }
 
-static void with_shared(run *r, uint32_t required)
+static void try_shared_inputs(variant_runs *r, uint32_t required)
 {
-    th_variant v = in_graph(r->graph);
-    v.required = required;
-    v.shared = true;
+    th_variant v = full_variant(r->graph);
+    v.required_inputs = required;
+    v.shares_inputs = true;
     try_variant(r, &v);
 }
 
-static void with_claims(run *r, uint32_t required)
+static void try_claims(variant_runs *r, uint32_t required)
 {
-    th_variant v = in_graph(r->graph);
-    v.required = required;
+    th_variant v = full_variant(r->graph);
+    v.required_inputs = required;
     try_variant(r, &v);
 }
 
 /* Tries the other conditions, a few at a time. */
-static void try_conditions(run *r)
+static void try_conditions(variant_runs *r)
 {
     const th_graph *graph = r->graph;
-    th_variant v = in_graph(graph);
+    th_variant v = full_variant(graph);
     v.recomputed = true;
     try_variant(r, &v);
     v.recomputed = false;
@@ -166,21 +167,21 @@ static void try_conditions(run *r)
     v.followed = false;
     v.scale = LARGE;
     try_variant(r, &v);
-    v.shared = true;
+    v.shares_inputs = true;
     v.scale = SMALL;
     try_variant(r, &v);
-    v = plainest(graph);
+    v = plainest_variant(graph);
     v.precomputed = true;
     v.flags = every_flag;
-    v.times = 2;
+    v.passes = 2;
     try_variant(r, &v);
 }
 
 /* Runs with each half of the output gradients: the results must add up to the gradients of the whole. */
-static void try_halves(run *r)
+static void try_halves(variant_runs *r)
 {
     th_graph *graph = r->graph;
-    th_variant v = plainest(graph);
+    th_variant v = plainest_variant(graph);
     double *sum = r->done ? NULL : th_checker_allocate(graph->ctx, "check_op", graph->columns);
     for (v.half = 1; v.half <= 2 && sum && !r->done; v.half++) {
         r->done = !th_graph_run(graph, &v);
@@ -205,55 +206,55 @@ static bool are_alike(const th_graph *graph, int a, int b)
            memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
 }
 
-/* Runs with inputs whose values are not the sample's. The gradients and outputs become the right ones. */
-static bool run_elsewhere(run *r)
+/* Runs with inputs whose values are not the sample's. Later runs must repeat the gradients and outputs of this one. */
+static bool run_with_other_values(variant_runs *r)
 {
     th_graph *graph = r->graph;
-    const th_variant v = plainest(graph);
+    const th_variant v = plainest_variant(graph);
     r->done = r->done || !th_graph_run(graph, &v);
-    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
-    graph->pair_size = th_checker_largest(graph->pair, graph->columns);
+    memcpy(graph->other_gradient, graph->gradient, (size_t)graph->columns * sizeof *graph->other_gradient);
+    graph->other_size = th_largest_magnitude(graph->other_gradient, graph->columns);
     return !r->done;
 }
 
-/* Gives both inputs the values of the first: as two tensors, for the reference, and as one tensor. */
-static void try_same(run *r, int a, int b)
+/* Runs with the values of input a in both inputs: first as two tensors, for the reference, then as one tensor. */
+static void try_repeated_input(variant_runs *r, int a, int b)
 {
     th_graph *graph = r->graph;
-    th_tensor *own = graph->inputs[b];
+    th_tensor *original = graph->inputs[b];
     if (r->done)
         return;
-    th_graph_go_elsewhere(graph);
+    th_graph_begin_other_values(graph);
     graph->inputs[b] = th_keep(graph->inputs[a]);
-    r->done = graph->inputs[b] == NULL || !run_elsewhere(r);
+    r->done = graph->inputs[b] == NULL || !run_with_other_values(r);
     th_tensor_free(graph->inputs[b]);
-    graph->inputs[b] = own;
-    th_variant v = in_graph(graph);
-    v.same[0] = a;
-    v.same[1] = b;
+    graph->inputs[b] = original;
+    th_variant v = full_variant(graph);
+    v.same_inputs[0] = a;
+    v.same_inputs[1] = b;
     try_variant(r, &v);
-    th_graph_come_back(graph);
+    th_graph_end_other_values(graph);
 }
 
 /* Tries every pair of inputs of equal type and shape; if there are many inputs, only neighbors. */
-static void try_pairs(run *r)
+static void try_repeated_inputs(variant_runs *r)
 {
     const th_graph *graph = r->graph;
     const int n = graph->sample->n_inputs;
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n && (n <= ALL_PAIRS || b == a + 1); b++)
             if (graph->checked[a] && graph->checked[b] && are_alike(graph, a, b))
-                try_same(r, a, b);
+                try_repeated_input(r, a, b);
 }
 
 /* -- expanded inputs -- */
 
-/* Replaces the gradient of the expanded tensor in graph->pair by the gradient of the tensor that was expanded: the sums
+/* Replaces the gradient of the expanded tensor in graph->other_gradient by the gradient of the tensor that was expanded: the sums
  * over the axis. */
-static void add_up(th_graph *graph, int i, int axis)
+static void sum_expanded_gradient(th_graph *graph, int i, int axis)
 {
     const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);
-    double *gradient = graph->pair + graph->first[i];
+    double *gradient = graph->other_gradient + graph->first_column[i];
     const int64_t numel = th_tensor_numel(t), size = t->size[axis];
     int64_t inner = 1;
     for (int d = axis + 1; d < t->ndim; d++)
@@ -262,7 +263,7 @@ static void add_up(th_graph *graph, int i, int axis)
         const int64_t sum = e / (size * inner) * inner + e % inner;
         gradient[sum] = gradient[e] + (e / inner % size ? gradient[sum] : 0);
     }
-    graph->pair_size *= (double)size;
+    graph->other_size *= (double)size;
     memset(gradient + numel / size, 0, (size_t)(numel - numel / size) * sizeof *gradient);
 }
 
@@ -280,11 +281,13 @@ static void change_last_places(const th_graph *graph, int i)
 /* Runs with equal elements along an axis. Returns whether gradients and outputs are a reference for other layouts: they
  * must hardly change if the last places of the elements do. They change if equal elements are a kink (max), or the
  * gradient is a rounding error divided by another one (the standard deviation of equal numbers). */
-static bool run_with_equal_elements(run *r, int i)
+static bool run_with_equal_elements(variant_runs *r, int i)
 {
     th_graph *graph = r->graph;
-    const th_variant v = plainest(graph), compared = {.required = v.required, .given = v.given, .expanded = i + 1};
-    if (!run_elsewhere(r))
+    const th_variant v = plainest_variant(graph), compared = {.required_inputs = v.required_inputs,
+                                                              .given_outputs = v.given_outputs,
+                                                              .expanded_input = i + 1};
+    if (!run_with_other_values(r))
         return false;
     change_last_places(graph, i);
     r->done = !th_graph_run(graph, &v);
@@ -306,38 +309,39 @@ static bool accepts_expanded(const th_graph *graph, int i, th_tensor *base)
 }
 
 /* Expands input i along an axis. */
-static void try_expanded(run *r, int i, int axis)
+static void try_expanded(variant_runs *r, int i, int axis)
 {
     th_graph *graph = r->graph;
     th_context *ctx = graph->ctx;
-    th_tensor *own = graph->inputs[i];
+    th_tensor *original = graph->inputs[i];
     if (r->done)
         return;
     th_no_grad_begin(ctx);
-    th_tensor *base = th_keep(th_slice(own, axis, 0, 1, 1)), *equal = th_keep(th_expand(base, th_shape_of(own)));
+    th_tensor *base = th_keep(th_slice(original, axis, 0, 1, 1)),
+              *equal = th_keep(th_expand(base, th_shape_of(original)));
     th_no_grad_end(ctx);
     th_tape_clear(ctx);
-    th_graph_go_elsewhere(graph);
+    th_graph_begin_other_values(graph);
     if (equal && accepts_expanded(graph, i, base)) {
         graph->inputs[i] = equal;
         const bool compares = run_with_equal_elements(r, i);
         if (compares && graph->checked[i])
-            add_up(graph, i, axis);
+            sum_expanded_gradient(graph, i, axis);
         graph->inputs[i] = base;
-        th_variant v = in_graph(graph);
-        v.expanded = i + 1;
+        th_variant v = full_variant(graph);
+        v.expanded_input = i + 1;
         if (compares)
             try_variant(r, &v);
-        graph->inputs[i] = own;
+        graph->inputs[i] = original;
     }
-    th_graph_come_back(graph);
+    th_graph_end_other_values(graph);
     th_tensor_free(base);
     th_tensor_free(equal);
     r->done |= ctx->error != TH_OK;
 }
 
 /* Expands each input along its first and its last axis. */
-static void try_all_expanded(run *r)
+static void try_all_expanded(variant_runs *r)
 {
     const th_graph *graph = r->graph;
     for (int i = 0; i < graph->sample->n_inputs; i++) {
@@ -360,11 +364,11 @@ static void try_all_expanded(run *r)
 
 bool th_variants_mode_matters(th_graph *graph)
 {
-    th_variant v[2] = {plainest(graph), in_graph(graph)};
+    th_variant v[2] = {plainest_variant(graph), full_variant(graph)};
     bool matters = false;
     for (int i = 0; i < 2 && !matters && !graph->ctx->error; i++) {
         v[i].other_mode = true;
-        matters = still_wrong(graph, &v[i]);
+        matters = is_still_wrong(graph, &v[i]);
     }
     if (graph->ctx->error != TH_ERROR_MEMORY)
         th_error_clear(graph->ctx); /* the operation does not run in this mode */
@@ -373,11 +377,11 @@ bool th_variants_mode_matters(th_graph *graph)
 
 /* -- all variants -- */
 
-bool th_variants_begin(th_graph *graph)
+bool th_variants_set_reference(th_graph *graph)
 {
     for (uint32_t left = graph->output_mask; left; left &= left - 1) {
-        th_variant v = plainest(graph);
-        v.given = left & ~(left - 1);
+        th_variant v = plainest_variant(graph);
+        v.given_outputs = left & ~(left - 1);
         if (!th_graph_run(graph, &v) || graph->finding[0])
             return false;
         memcpy(graph->reference[th_mask_first(left)], graph->gradient,
@@ -386,22 +390,22 @@ bool th_variants_begin(th_graph *graph)
     return true;
 }
 
-bool th_variants_run(th_graph *graph, th_gradient_report *report)
+bool th_variants_check(th_graph *graph, th_gradient_report *report)
 {
-    run r = {.graph = graph, .report = report};
+    variant_runs r = {.graph = graph, .report = report};
     switch (graph->layout) {
     case TH_LAYOUT_PLAIN:
-        for_subsets(&r, with_given);
+        for_each_subset(&r, try_given_outputs);
         try_conditions(&r);
         try_halves(&r);
-        try_pairs(&r);
+        try_repeated_inputs(&r);
         try_all_expanded(&r);
         break;
     case TH_LAYOUT_GAPS:
-        for_subsets(&r, with_shared);
+        for_each_subset(&r, try_shared_inputs);
         break;
     default:
-        for_subsets(&r, with_claims);
+        for_each_subset(&r, try_claims);
     }
     return !graph->ctx->error;
 }

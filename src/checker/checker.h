@@ -21,7 +21,7 @@
  * check, the handle of an outside tensor points to memory of the checker with the values in the checking type. */
 typedef struct th_leaf {
     th_tensor_impl *tensor;
-    bool copy;                   /* a copy of an input, which the checker owns */
+    bool is_copy;                /* the tensor is a copy of an input, and the checker owns it */
     bool checked;                /* the check compares its gradient */
     th_storage values;           /* outside tensor: its memory during the check; copy: a second copy of the input */
     th_gradient_buffer gradient; /* outside tensor: the gradient buffer during the check */
@@ -33,9 +33,9 @@ typedef struct th_leaf {
         bool requires_gradient;
     } original;       /* the members of an outside tensor before the check */
     uint32_t version; /* the version of the storage after the checker last wrote the values */
-    int position;     /* index of the input; n_inputs and up for parameters */
+    int input_number; /* index of the input; n_inputs and up for parameters */
     int64_t numel;
-    int64_t first; /* column of element 0 among all checked elements */
+    int64_t first_column; /* column of element 0 among all checked elements */
     char name[96];
 } th_leaf;
 
@@ -48,7 +48,7 @@ enum {
     TH_CHECK_FIRST_RUN = -2, /* made in the first run; the second run shows whether the function still reads it */
     TH_CHECK_TEMPORARY = -3, /* made in this run, and converted to the checking type */
     TH_CHECK_STEP = -4,      /* made in this run, in the memory of the step */
-    TH_CHECK_SHAKEN = -5     /* a result of this run whose last places were changed */
+    TH_CHECK_PERTURBED = -5  /* a result of this run whose last places were changed */
 };
 
 /* Settings of the context that the function may change. Every run starts with the same settings. */
@@ -71,27 +71,27 @@ typedef struct th_checker {
     int n_inputs;
     th_tensor *inputs[TH_MAX_CHECKED_INPUTS]; /* the copies that the function receives */
     th_gradient_options options;
-    th_dtype dtype;      /* the checking type */
-    th_pool leaves;      /* th_leaf: inputs first */
-    th_pool temporaries; /* th_leaf: tensors of this run that the checker converted */
-    th_pool made;        /* th_tensor_impl *: owned tensors that the function made */
-    int parameters;
+    th_dtype dtype;       /* the checking type */
+    th_pool leaves;       /* th_leaf: inputs first */
+    th_pool temporaries;  /* th_leaf: tensors of this run that the checker converted */
+    th_pool made_tensors; /* th_tensor_impl *: owned tensors that the function made */
+    int parameter_count;
     int runs;                         /* since the list of leaves was last complete */
     bool recording;                   /* this run records */
-    bool records;                     /* all runs record: the function fails otherwise, because it calls backward */
+    bool always_records;              /* all runs record: the function fails otherwise, because it calls backward */
     bool incomplete;                  /* a parameter was first read after the first run */
-    char late_parameter[96];          /* its name */
+    char late_parameter_name[96];     /* its name */
     bool recording_off;               /* recording was off when the function read a tensor that requires a gradient */
     char recording_off_at[96];        /* the location of that read; "" if unknown */
-    const th_attachment *attachments; /* before the first run: the newest one */
-    int64_t attachment_count;         /* and their number */
+    const th_attachment *attachments; /* the newest one before the first run */
+    int64_t attachment_count;         /* the number of attachments before the first run */
     int64_t columns;                  /* elements of all checked leaves */
     int64_t rows;                     /* elements of the output */
     double *base;                     /* [rows]: the output at the unchanged inputs */
     double output_scale;              /* largest finite magnitude in base */
-    bool finite;                      /* base has no NaN and no infinity */
+    bool base_is_finite;              /* base has no NaN and no infinity */
     double *noise;                    /* [rows]: see th_checker_measure_noise; NULL: not measured yet */
-    bool shakes;                      /* this run changes the last places of all results */
+    bool perturbs;                    /* this run changes the last places of all results */
     th_settings settings;             /* the caller's */
     uint64_t random;
     bool at_kinks; /* see th_check_gradient_at_kinks */
@@ -105,7 +105,7 @@ static inline bool th_checker_in_bfloat16(const th_checker *checker)
 }
 
 /* Returns the machine epsilon of the checking type. */
-static inline double th_last_place(const th_checker *checker)
+static inline double th_checker_epsilon(const th_checker *checker)
 {
     return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
 }
@@ -114,11 +114,11 @@ static inline double th_last_place(const th_checker *checker)
  * float32: the parts that it omits are at most the rounding of a float32 sum. */
 static inline double th_rounding_unit(const th_checker *checker)
 {
-    return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_last_place(checker);
+    return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_checker_epsilon(checker);
 }
 
-/* In the precision int8 the gradients are those of float32 products, and differ from the slope of the rounded function.
- * So a check runs in float32. Returns the precision to restore. */
+/* The precision int8 rounds the products of forward, while their gradients are computed in float32. The slope of the
+ * rounded function then differs from the gradient, so a check runs in float32. Returns the precision to restore. */
 static inline th_precision th_checker_leave_int8(th_context *ctx)
 {
     const th_precision precision = ctx->machine.precision;
@@ -150,10 +150,10 @@ double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 
 /* -- running the function (run.c) -- */
-/* Reads the settings of a context. */
-th_settings th_checker_settings(const th_context *ctx);
-/* Sets them. */
-void th_checker_apply(th_context *ctx, const th_settings *settings);
+/* Returns the current settings of a context. */
+th_settings th_checker_read_settings(const th_context *ctx);
+/* Sets the settings of a context. */
+void th_checker_apply_settings(th_context *ctx, const th_settings *settings);
 /* Prepares the runs. Returns false with the error pending. Call th_checker_end in either case. */
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs);
 /* Restores the context and all tensors, also with an error pending. */
@@ -166,23 +166,23 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record);
  * if the check cannot continue: an error is pending, or the run read a new parameter (checker->incomplete). */
 bool th_checker_end_run(th_checker *checker);
 /* Runs the function from start to end. Stores the output's elements in values[rows]. */
-bool th_checker_values(th_checker *checker, double *values);
+bool th_checker_compute_output(th_checker *checker, double *values);
 /* Measures how much rounding inside the function changes its outputs at the unchanged inputs. Runs it a few times, and
  * changes the last places of every result that another operation reads. Stores the largest changes in checker->noise.
  * Returns false if a run failed. */
 bool th_checker_measure_noise(th_checker *checker);
 /* Converts an array with the shape of t to row-major doubles. */
-void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values);
+void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, double *values);
 /* Stores the gradients of all checked leaves under this cotangent in gradient[columns]. Runs backward `times` times
  * without emptying the gradients in between. */
-bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
-                         double *gradient);
+bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
+                                  double *gradient);
 /* Allocates an array of zeros, for this operation in error messages; NULL with the error pending. */
 double *th_checker_allocate(th_context *ctx, const char *name, int64_t count);
-/* Releases it. memory may be NULL. */
+/* Releases memory of th_checker_allocate. memory may be NULL. */
 void th_checker_release(th_context *ctx, double *memory, int64_t count);
 /* Returns whether a check can run in this context. Otherwise the error is pending, in the name of this operation. */
-bool th_checker_context(th_context *ctx, const char *name);
+bool th_checker_accepts_context(th_context *ctx, const char *name);
 
 /* th_check_gradient for special points. A derivative that the check cannot tell counts as right. At a kink, any number
  * between the slopes on both sides is right, and any other number is wrong. */
@@ -195,6 +195,6 @@ th_status th_check_gradient_at_kinks(th_context *ctx, th_gradient_function *func
  * Returns false if a run failed. */
 bool th_checker_compare(th_checker *checker, bool full);
 /* Returns the largest finite magnitude. */
-double th_checker_largest(const double *values, int64_t count);
+double th_largest_magnitude(const double *values, int64_t count);
 
 #endif

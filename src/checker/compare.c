@@ -20,7 +20,7 @@ static void random_vector(th_checker *checker, double *values, int64_t count)
         values[i] = random_number(checker);
 }
 
-static double difference_of(double analytic, double numeric)
+static double distance_between(double analytic, double numeric)
 {
     const double difference = fabs(analytic - numeric);
     return isnan(difference) ? INFINITY : difference;
@@ -42,7 +42,7 @@ static void note_worst(th_finding *finding, int64_t element, double analytic, co
     if (kind == TH_WRONG && verdict->kind != TH_WRONG)
         return;
     if (kind == verdict->kind &&
-        difference_of(analytic, verdict->numeric) <= difference_of(finding->analytic, finding->verdict.numeric))
+        distance_between(analytic, verdict->numeric) <= distance_between(finding->analytic, finding->verdict.numeric))
         return;
     finding->element = element;
     finding->analytic = analytic;
@@ -56,7 +56,7 @@ static void select_finding(th_finding *selected, const th_finding *finding)
         *selected = *finding;
 }
 
-double th_checker_largest(const double *values, int64_t count)
+double th_largest_magnitude(const double *values, int64_t count)
 {
     double largest = 0;
     for (int64_t i = 0; i < count; i++)
@@ -84,13 +84,13 @@ static th_line random_direction(th_checker *checker, th_leaf *leaf, const double
                      .weight = isfinite(weight) ? sqrt(weight) : 0};
 }
 
-static th_finding along_direction(const th_leaf *leaf, double analytic, const th_verdict *verdict)
+static th_finding direction_finding(const th_leaf *leaf, double analytic, const th_verdict *verdict)
 {
     return (th_finding){.leaf = leaf, .analytic = analytic, .verdict = *verdict, .along_direction = true};
 }
 
 /* Runs the function with recording. Returns its output, or NULL if the check cannot continue. */
-static th_tensor_impl *recorded_output(th_checker *checker)
+static th_tensor_impl *run_recorded(th_checker *checker)
 {
     th_tensor_impl *output = th_checker_run(checker, true);
     if (output == NULL || checker->incomplete)
@@ -105,22 +105,23 @@ static th_tensor_impl *recorded_output(th_checker *checker)
 /* -- analytic gradients -- */
 
 /* The arrays of a comparison. */
-typedef struct work {
+typedef struct comparison_memory {
     double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
     double *unit;               /* [rows]: 0 between backwards; NULL in fast mode */
     double *cotangent;          /* [rows]: random */
-    double *once, *twice;       /* [columns]: gradients after one and after two backwards under the cotangent */
-    double *expected;           /* [columns]: difference quotients for once; fast mode: NaN where not sampled */
-    double *direction, *start;  /* [columns] */
-    unsigned char *state;       /* [columns]: th_verdict_kind */
-    double largest;             /* largest analytic derivative of the leaf */
+    double *gradient_once,
+        *gradient_twice;       /* [columns]: gradients after one and after two backwards under the cotangent */
+    double *expected;          /* [columns]: difference quotients for once; fast mode: NaN where not sampled */
+    double *direction, *start; /* [columns] */
+    unsigned char *state;      /* [columns]: th_verdict_kind */
+    double largest;            /* largest analytic derivative of the leaf */
     th_shape output_shape;
     th_comparison comparison;
-} work;
+} comparison_memory;
 
-static bool analytic_gradients(th_checker *checker, work *w)
+static bool compute_analytic_gradients(th_checker *checker, comparison_memory *w)
 {
-    th_tensor_impl *output = recorded_output(checker);
+    th_tensor_impl *output = run_recorded(checker);
     random_vector(checker, w->cotangent, checker->rows);
     bool good = output != NULL;
     if (good) {
@@ -130,22 +131,22 @@ static bool analytic_gradients(th_checker *checker, work *w)
     for (int64_t j = 0; j < checker->rows && good; j++) {
         if (w->analytic) {
             w->unit[j] = 1;
-            good = th_checker_gradient(checker, output, w->unit, 1, w->analytic + j * checker->columns);
+            good = th_checker_compute_gradients(checker, output, w->unit, 1, w->analytic + j * checker->columns);
             w->unit[j] = 0;
         } else if (isinf(checker->base[j])) { /* an infinite output would hide the others */
             w->cotangent[j] = 0;
         }
     }
-    if (good && th_checker_gradient(checker, output, w->cotangent, 1, w->once))
-        (void)th_checker_gradient(checker, output, w->cotangent, 2, w->twice);
+    if (good && th_checker_compute_gradients(checker, output, w->cotangent, 1, w->gradient_once))
+        (void)th_checker_compute_gradients(checker, output, w->cotangent, 2, w->gradient_twice);
     return th_checker_end_run(checker);
 }
 
 /* -- full mode: the whole Jacobian -- */
 
 /* Compares two sums in one column: backward under all outputs at once, and two backwards. */
-static void compare_sums(th_checker *checker, const work *w, int64_t column, double error, th_verdict *verdict,
-                         double *analytic, th_finding *finding)
+static void compare_sums(th_checker *checker, const comparison_memory *w, int64_t column, double error,
+                         th_verdict *verdict, double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
@@ -154,18 +155,19 @@ static void compare_sums(th_checker *checker, const work *w, int64_t column, dou
         size += fabs(term);
     }
     checker->report->checked += 2;
-    const bool once = sums_agree(checker, w->once[column], sum, size, error);
-    if (once && sums_agree(checker, w->twice[column], 2 * sum, 2 * size, 2 * error))
+    const bool once = sums_agree(checker, w->gradient_once[column], sum, size, error);
+    if (once && sums_agree(checker, w->gradient_twice[column], 2 * sum, 2 * size, 2 * error))
         return;
     finding->nonlinear |= !once;
     finding->overwrites |= once;
-    *analytic = once ? w->twice[column] : w->once[column];
+    *analytic = once ? w->gradient_twice[column] : w->gradient_once[column];
     *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
 }
 
-static bool compare_element(th_checker *checker, work *w, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_element(th_checker *checker, comparison_memory *w, th_leaf *leaf, int64_t element,
+                            th_finding *finding)
 {
-    const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first + element;
+    const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first_column + element;
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
@@ -201,32 +203,32 @@ static bool compare_element(th_checker *checker, work *w, th_leaf *leaf, int64_t
 
 /* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
  * outputs either. */
-static bool compare_zero_derivatives(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
+static bool compare_zero_derivatives(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
-        for (int64_t e = leaf->first; e < leaf->first + leaf->numel; e++)
+        for (int64_t e = leaf->first_column; e < leaf->first_column + leaf->numel; e++)
             if (w->analytic[j * checker->columns + e] != 0 || w->numeric[j * checker->columns + e] != 0)
                 return true;
-    th_line line = random_direction(checker, leaf, w->once + leaf->first, w->direction, w->start);
+    th_line line = random_direction(checker, leaf, w->gradient_once + leaf->first_column, w->direction, w->start);
     line.thorough = true;
     if (!th_compare_line(&w->comparison, &line, w->unit, 1)) /* all 0 */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
         if (w->comparison.verdict[j].kind == TH_WRONG)
-            *finding = along_direction(leaf, 0, &w->comparison.verdict[j]);
+            *finding = direction_finding(leaf, 0, &w->comparison.verdict[j]);
     return true;
 }
 
-static bool compare_leaf_full(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_full(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
 {
-    finding->analytic_jacobian = w->analytic + leaf->first;
-    finding->numeric_jacobian = w->numeric + leaf->first;
+    finding->analytic_jacobian = w->analytic + leaf->first_column;
+    finding->numeric_jacobian = w->numeric + leaf->first_column;
     finding->row_stride = checker->columns;
     finding->output_shape = w->output_shape;
     w->largest = 0;
     for (int64_t j = 0; j < checker->rows; j++)
-        w->largest =
-            fmax(w->largest, th_checker_largest(w->analytic + j * checker->columns + leaf->first, leaf->numel));
+        w->largest = fmax(w->largest,
+                          th_largest_magnitude(w->analytic + j * checker->columns + leaf->first_column, leaf->numel));
     for (int64_t e = 0; e < leaf->numel; e++)
         if (!compare_element(checker, w, leaf, e, finding))
             return false;
@@ -244,23 +246,24 @@ static double dot(const double *a, const double *b, int64_t count)
 }
 
 /* Compares the change of <cotangent, output> along a random direction through one leaf with the gradient. */
-static bool compare_direction(th_checker *checker, work *w, th_leaf *leaf, bool thorough, th_finding *finding)
+static bool compare_direction(th_checker *checker, comparison_memory *w, th_leaf *leaf, bool thorough,
+                              th_finding *finding)
 {
-    th_line line = random_direction(checker, leaf, w->once + leaf->first, w->direction, w->start);
+    th_line line = random_direction(checker, leaf, w->gradient_once + leaf->first_column, w->direction, w->start);
     line.thorough = thorough;
-    const double analytic = dot(w->once + leaf->first, w->direction, leaf->numel);
+    const double analytic = dot(w->gradient_once + leaf->first_column, w->direction, leaf->numel);
     if (!th_compare_line(&w->comparison, &line, &analytic, 1))
         return false;
     checker->report->checked++;
     const th_verdict *verdict = &w->comparison.verdict[0];
     if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !thorough))
-        *finding = along_direction(leaf, analytic, verdict);
+        *finding = direction_finding(leaf, analytic, verdict);
     return true;
 }
 
 /* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. At
  * kinks, the first one is an element that is 0, if there is one. */
-static int64_t choose_element(th_checker *checker, const work *w, const th_leaf *leaf, int sample)
+static int64_t choose_element(th_checker *checker, const comparison_memory *w, const th_leaf *leaf, int sample)
 {
     for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
         if (th_checker_element(leaf, e) == 0)
@@ -271,7 +274,7 @@ static int64_t choose_element(th_checker *checker, const work *w, const th_leaf 
         const double u = (random_number(checker) + 1) / 2;
         int64_t e = (int64_t)(u * (double)leaf->numel);
         e = e < 0 ? 0 : e >= leaf->numel ? leaf->numel - 1 : e;
-        const double size = fabs(w->once[leaf->first + e]);
+        const double size = fabs(w->gradient_once[leaf->first_column + e]);
         if (!(size <= largest)) {
             largest = size;
             best = e;
@@ -280,10 +283,11 @@ static int64_t choose_element(th_checker *checker, const work *w, const th_leaf 
     return best;
 }
 
-static bool compare_sample(th_checker *checker, work *w, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_sample(th_checker *checker, comparison_memory *w, th_leaf *leaf, int64_t element,
+                           th_finding *finding)
 {
-    const int64_t column = leaf->first + element;
-    const double once = w->once[column], twice = w->twice[column];
+    const int64_t column = leaf->first_column + element;
+    const double once = w->gradient_once[column], twice = w->gradient_twice[column];
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
@@ -317,31 +321,32 @@ static bool all_zero(const double *values, int64_t count)
     return true;
 }
 
-static bool compare_leaf_fast(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_fast(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
     const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
-    w->largest = th_checker_largest(w->once + leaf->first, leaf->numel);
+    w->largest = th_largest_magnitude(w->gradient_once + leaf->first_column, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++)
-        w->expected[leaf->first + e] = NAN;
+        w->expected[leaf->first_column + e] = NAN;
     for (int s = 0; s < samples && s < leaf->numel; s++)
         if (!compare_sample(checker, w, leaf, leaf->numel <= samples ? s : choose_element(checker, w, leaf, s),
                             finding))
             return false;
-    const bool nothing = all_zero(w->once + leaf->first, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
-    /* If every element was compared, a direction adds nothing, except larger steps where all derivatives are 0. It may
-     * even cross kinks near several elements at once, which look like a mistake. */
-    if ((leaf->numel <= samples && !nothing) || checker->at_kinks)
+    const bool gradient_is_zero =
+        all_zero(w->gradient_once + leaf->first_column, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
+    /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0. Elsewhere it
+     * may cross kinks near several elements at once, which look like a mistake. */
+    if ((leaf->numel <= samples && !gradient_is_zero) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
-        if (!compare_direction(checker, w, leaf, nothing && d == 0, finding))
+        if (!compare_direction(checker, w, leaf, gradient_is_zero && d == 0, finding))
             return false;
     return true;
 }
 
 /* -- both modes -- */
 
-static bool compare_leaves(th_checker *checker, work *w)
+static bool compare_leaves(th_checker *checker, comparison_memory *w)
 {
     th_finding selected = {.leaf = NULL};
     for (int64_t i = 0; i < checker->leaves.count && selected.verdict.kind != TH_WRONG; i++) {
@@ -349,9 +354,9 @@ static bool compare_leaves(th_checker *checker, work *w)
         if (!leaf->checked || leaf->numel == 0)
             continue;
         th_finding finding = {.leaf = leaf,
-                              .analytic_vector = w->once + leaf->first,
-                              .numeric_vector = w->expected + leaf->first,
-                              .state = w->state + leaf->first};
+                              .analytic_vector = w->gradient_once + leaf->first_column,
+                              .numeric_vector = w->expected + leaf->first_column,
+                              .state = w->state + leaf->first_column};
         if (!(w->analytic ? compare_leaf_full : compare_leaf_fast)(checker, w, leaf, &finding))
             return false;
         select_finding(&selected, &finding);
@@ -373,9 +378,9 @@ bool th_checker_compare(th_checker *checker, bool full)
     double *memory = th_checker_allocate(checker->ctx, "check_gradient", count);
     if (memory == NULL)
         return false;
-    work w = {.cotangent = memory, .once = memory + m};
-    w.twice = w.once + n;
-    w.expected = w.twice + n;
+    comparison_memory w = {.cotangent = memory, .gradient_once = memory + m};
+    w.gradient_twice = w.gradient_once + n;
+    w.expected = w.gradient_twice + n;
     w.direction = w.expected + n;
     w.start = w.direction + n;
     w.state = (unsigned char *)(w.start + n);
@@ -385,7 +390,7 @@ bool th_checker_compare(th_checker *checker, bool full)
         w.numeric = w.analytic + m * n;
     }
     const bool good = th_comparison_init(&w.comparison, checker, full ? NULL : w.cotangent, full ? m : 1) &&
-                      analytic_gradients(checker, &w) && compare_leaves(checker, &w);
+                      compute_analytic_gradients(checker, &w) && compare_leaves(checker, &w);
     th_comparison_free(&w.comparison);
     th_checker_release(checker->ctx, memory, count);
     return good;

@@ -54,7 +54,7 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 
 /* Moves the tensor of a leaf, with its values, to memory of the checker, and gives it a new gradient buffer. Owned
  * tensors are contiguous, so both memories are. */
-static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
+static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
     if (!new_storage(checker->ctx, t, checker->dtype, &leaf->values))
         return false;
@@ -76,7 +76,7 @@ static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 }
 
 /* Restores the tensor of a leaf. If the function freed it, it stays marked as freed. */
-static void swap_out(th_checker *checker, th_leaf *leaf)
+static void move_back(th_checker *checker, th_leaf *leaf)
 {
     th_tensor_impl *t = leaf->tensor;
     th_gradient_buffer_release(&leaf->gradient);
@@ -94,7 +94,7 @@ static void name_parameter(const th_checker *checker, const th_tensor_impl *t, c
     if (t->label)
         snprintf(name, size, "%s%s%s", path, path[0] ? "." : "", t->label->name);
     else
-        snprintf(name, size, "parameter %d", checker->parameters);
+        snprintf(name, size, "parameter %d", checker->parameter_count);
 }
 
 /* Adds a tensor that the function reads for the first time. It is a parameter if it requires a gradient, and a constant
@@ -110,7 +110,7 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
     if (leaf == NULL)
         return;
     leaf->checked = t->requires_gradient && !temporary;
-    if (!swap_in(checker, leaf, t)) {
+    if (!move_into_checker(checker, leaf, t)) {
         leaves->count--;
         return;
     }
@@ -119,10 +119,10 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
     if (!leaf->checked)
         return;
     name_parameter(checker, t, leaf->name, sizeof leaf->name);
-    leaf->position = checker->n_inputs + checker->parameters++;
+    leaf->input_number = checker->n_inputs + checker->parameter_count++;
     if (checker->runs > 1 && !checker->incomplete) {
         checker->incomplete = true;
-        memcpy(checker->late_parameter, leaf->name, sizeof checker->late_parameter);
+        memcpy(checker->late_parameter_name, leaf->name, sizeof checker->late_parameter_name);
     }
 }
 
@@ -158,13 +158,13 @@ static void note_recording_off(th_checker *checker)
 
 /* Changes every element of a result by a unit in the last place, up or down. A view has the elements of another tensor,
  * which the operation of the view has read. */
-static void shake(th_checker *checker, th_tensor_impl *t)
+static void perturb_result(th_checker *checker, th_tensor_impl *t)
 {
     const double unit = th_rounding_unit(checker);
     const size_t size = th_dtype_size(t->dtype);
     if (t->owned || t->check_role != 0 || t->storage != &t->own_storage)
         return;
-    t->check_role = TH_CHECK_SHAKEN;
+    t->check_role = TH_CHECK_PERTURBED;
     for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* a result has no gaps */
         void *at = (char *)th_tensor_data(t) + (size_t)e * size;
         const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
@@ -177,8 +177,8 @@ static void on_read(th_tensor_impl *t, void *user)
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
         return;
-    if (checker->shakes)
-        shake(checker, t);
+    if (checker->perturbs)
+        perturb_result(checker, t);
     if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->recording_off)
         note_recording_off(checker);
     if (t->check_role == TH_CHECK_STEP)
@@ -194,7 +194,7 @@ static void on_made(th_tensor_impl *t, void *user)
         t->check_role = TH_CHECK_STEP;
         return;
     }
-    th_tensor_impl **entry = th_pool_new(checker->ctx, &checker->made);
+    th_tensor_impl **entry = th_pool_new(checker->ctx, &checker->made_tensors);
     if (entry == NULL)
         th_fail_memory(checker->ctx, operation, sizeof *entry);
     else
@@ -256,7 +256,8 @@ static void copy_input(th_checker *checker, int i, th_tensor *handle)
     if (leaf == NULL)
         return;
     char text[16];
-    *leaf = (th_leaf){.tensor = copy, .copy = true, .checked = floating, .position = i, .numel = th_tensor_numel(copy)};
+    *leaf = (th_leaf){
+        .tensor = copy, .is_copy = true, .checked = floating, .input_number = i, .numel = th_tensor_numel(copy)};
     snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
     copy->check_role = (int32_t)checker->leaves.count;
     if (!new_storage(ctx, copy, copy->dtype, &leaf->values))
@@ -272,7 +273,7 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
     th_context *ctx = checker->ctx;
     th_pool_init(&checker->leaves, sizeof(th_leaf));
     th_pool_init(&checker->temporaries, sizeof(th_leaf));
-    th_pool_init(&checker->made, sizeof(th_tensor_impl *));
+    th_pool_init(&checker->made_tensors, sizeof(th_tensor_impl *));
     for (int i = 0; i < checker->n_inputs && !ctx->error; i++)
         copy_input(checker, i, inputs[i]);
     th_tape_clear(ctx);
@@ -296,14 +297,14 @@ void th_leaves_reset(th_checker *checker)
     }
 }
 
-/* Frees the owned tensors that the function made. Tensors of the first run wait for the second. If that reads
- * one, the function keeps it from run to run, and it counts as an outside tensor. Parameters belong to their
- * modules. */
+/* Frees the owned tensors that the function made. Tensors of the first run wait for the second run. If the second run
+ * reads such a tensor, the function keeps it from run to run, and the tensor counts as an outside tensor. Parameters
+ * belong to their modules. */
 static void release_made(th_checker *checker)
 {
     int64_t waiting = 0;
-    for (int64_t i = 0; i < checker->made.count; i++) {
-        th_tensor_impl **entry = th_pool_at(&checker->made, i), *t = *entry;
+    for (int64_t i = 0; i < checker->made_tensors.count; i++) {
+        th_tensor_impl **entry = th_pool_at(&checker->made_tensors, i), *t = *entry;
         const bool freed = t->life == TH_LIFE_FREED;
         if ((t->life != TH_LIFE_LIVE && !freed) || t->check_role > 0 || t->check_role == TH_CHECK_OUTSIDE)
             continue;
@@ -311,13 +312,13 @@ static void release_made(th_checker *checker)
             t->check_role = TH_CHECK_OUTSIDE;
         } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->check_role == TH_CHECK_FIRST_RUN))) {
             t->check_role = TH_CHECK_FIRST_RUN;
-            *(th_tensor_impl **)th_pool_at(&checker->made, waiting++) = t;
+            *(th_tensor_impl **)th_pool_at(&checker->made_tensors, waiting++) = t;
         } else {
             t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
         }
     }
-    checker->made.count = waiting;
+    checker->made_tensors.count = waiting;
 }
 
 /* Restores the values of a leaf that the run wrote to, or read through th_data, which allows writing. If the first run
@@ -329,9 +330,9 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
     const size_t bytes =
-        (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory behind them is uninitialized */
+        (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory behind the elements is uninitialized */
     leaf->version = t->storage->version;
-    if (!leaf->copy) {
+    if (!leaf->is_copy) {
         if (!new_storage(ctx, t, checker->dtype, &converted))
             return;
         th_array target = th_tensor_array(t);
@@ -343,7 +344,7 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
         original = converted.data;
     }
     if (original && bytes) {
-        if (checker->runs == 1 && (leaf->copy || leaf->checked) && memcmp(t->storage->data, original, bytes) != 0)
+        if (checker->runs == 1 && (leaf->is_copy || leaf->checked) && memcmp(t->storage->data, original, bytes) != 0)
             th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
         memcpy(t->storage->data, original, bytes);
     }
@@ -354,7 +355,7 @@ void th_leaves_restore(th_checker *checker)
 {
     for (int64_t i = 0; i < checker->temporaries.count; i++) {
         th_leaf *leaf = th_pool_at(&checker->temporaries, i);
-        swap_out(checker, leaf);
+        move_back(checker, leaf);
         leaf->tensor->check_role = 0;
     }
     checker->temporaries.count = 0;
@@ -373,8 +374,8 @@ void th_leaves_end(th_checker *checker)
     th_context *ctx = checker->ctx;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
-        if (!leaf->copy) {
-            swap_out(checker, leaf);
+        if (!leaf->is_copy) {
+            move_back(checker, leaf);
             continue;
         }
         free_storage(ctx, &leaf->values);
@@ -393,7 +394,7 @@ void th_leaves_end(th_checker *checker)
         th_tensor_free(checker->inputs[i]);
     th_pool_destroy(ctx, &checker->leaves);
     th_pool_destroy(ctx, &checker->temporaries);
-    th_pool_destroy(ctx, &checker->made);
+    th_pool_destroy(ctx, &checker->made_tensors);
 }
 
 /* -- elements -- */

@@ -23,9 +23,9 @@
  *     conditions, float64      1.25e-10 to 8e-9  close_tolerances         close_tolerances
  *     conditions, float32      5e-4 to 2e-3    close_tolerances           close_tolerances
  *     TH_BFLOAT16_EPSILON      2^-8 to 1/2     in_bfloat16                -
- *     TH_SAFETY                4 to 8          losses_of_models           tolerances_follow
+ *     TH_ROUNDING_SAFETY       4 to 8          losses_of_models           tolerances_follow
  *     TH_AGREEMENT             1/64 to 1/4     tolerances_follow          losses_of_models
- *     TH_SIGHT                 2 to 256        tolerances_follow          -
+ *     TH_VISIBLE_FACTOR        2 to 256        tolerances_follow          -
  *     TH_ZERO_UNITS            4096            zero_within_the_precision  zero_within_the_precision
  *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
  *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
@@ -58,9 +58,9 @@ static const struct th_limits {
 
 #define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
 #define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
-#define TH_SAFETY 8                /* the true rounding error may be this many times its estimate */
-#define TH_AGREEMENT 0.125 /* quotients agree if they differ by this part of their distance from the derivative */
-#define TH_SIGHT 4         /* the uncertainty, with TH_SAFETY, may be this many times th_limits.visible */
+#define TH_ROUNDING_SAFETY 8       /* the true rounding error may be this many times its estimate */
+#define TH_AGREEMENT 0.125  /* quotients agree if they differ by this part of their distance from the derivative */
+#define TH_VISIBLE_FACTOR 4 /* the uncertainty, with TH_ROUNDING_SAFETY, may be this many times th_limits.visible */
 /* In units of the last place: */
 #define TH_ZERO_UNITS 4096         /* of the output: an analytic derivative that rounding hides is 0 up to this */
 #define TH_EQUAL_UNITS 16          /* of the output: two derivatives up to this are equal */

@@ -50,46 +50,47 @@ static double step_length(const th_checker *checker, const th_line *line, int k)
 }
 
 /* b - a; 0 if both are the same infinity. */
-static double change(double a, double b)
+static double difference(double a, double b)
 {
     return a == b ? 0 : b - a;
 }
 
 /* Computes the results of step k from the outputs at x + above and x - below. The rounding error of a quotient has two
  * parts: rounding of the outputs, and rounding of the point, which a stable function does not enlarge. */
-static void divide(th_quotients *quotients, const th_line *line, int k, double above, double below)
+static void compute_quotients(th_quotients *quotients, const th_line *line, int k, double above, double below)
 {
     const th_checker *checker = quotients->checker;
     const double unit = th_rounding_unit(checker), *c = quotients->cotangent, half = (above + below) / 2;
     double *quotient = th_quotients_of(quotients, k), *bend = th_bends_of(quotients, k),
            *rounding = th_roundings_of(quotients, k);
     const double x = isinf(line->x) ? 0 : line->x; /* a finite step does not move an infinite element */
-    double whole = 0, bent = 0, square = 0;
+    double difference_sum = 0, bend_sum = 0, rounding_square = 0;
     quotients->length[k] = half;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double base = checker->base[j], high = quotients->above[j], low = quotients->below[j];
         const double size = fmax(fabs(high), fabs(low)); /* infinite: only two zeros can be compared */
         if (c == NULL) {
-            quotient[j] = change(low, high) / (2 * half);
-            bend[j] = change(base, high) / above - change(low, base) / below;
+            quotient[j] = difference(low, high) / (2 * half);
+            bend[j] = difference(base, high) / above - difference(low, base) / below;
             rounding[j] = unit * (size + fabs(x * quotient[j])) / half;
         } else {
-            whole += c[j] * change(low, high);
-            const double own = c[j] * (change(base, high) / above - change(low, base) / below);
-            bent += checker->at_kinks ? fabs(own) : own * own; /* bends of different outputs must not cancel */
-            square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;
+            difference_sum += c[j] * difference(low, high);
+            const double bend_term = c[j] * (difference(base, high) / above - difference(low, base) / below);
+            bend_sum += checker->at_kinks ? fabs(bend_term)
+                                          : bend_term * bend_term; /* bends of different outputs must not cancel */
+            rounding_square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;
         }
     }
     if (c) {
-        quotient[0] = whole / (2 * half);
-        bend[0] = checker->at_kinks ? bent : sqrt(bent);
-        rounding[0] = unit * (sqrt(square) + fabs(x * quotient[0]) + line->weight) / half;
+        quotient[0] = difference_sum / (2 * half);
+        bend[0] = checker->at_kinks ? bend_sum : sqrt(bend_sum);
+        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->weight) / half;
     }
 }
 
 /* Moves the point along the line by h, or by the nearest distance that the type can represent. Returns that distance.
  * An infinite element does not move: its derivative is right if the outputs do not change. */
-static double move(const th_line *line, double h)
+static double move_point(const th_line *line, double h)
 {
     th_leaf *leaf = line->leaf;
     if (line->direction == NULL) {
@@ -105,14 +106,14 @@ bool th_quotients_step(th_quotients *quotients, const th_line *line, int k)
 {
     th_checker *checker = quotients->checker;
     const double h = step_length(checker, line, k), x = line->direction || isinf(line->x) ? 0 : line->x;
-    if (k < TH_USUAL_STEP && h < TH_SHORTEST_STEP_UNITS * th_last_place(checker) * fabs(x))
+    if (k < TH_USUAL_STEP && h < TH_SHORTEST_STEP_UNITS * th_checker_epsilon(checker) * fabs(x))
         return true;
-    const double below = -move(line, -h);
-    bool good = th_checker_values(checker, quotients->below);
-    const double above = move(line, h);
-    good = good && th_checker_values(checker, quotients->above);
-    move(line, 0);
+    const double below = -move_point(line, -h);
+    bool good = th_checker_compute_output(checker, quotients->below);
+    const double above = move_point(line, h);
+    good = good && th_checker_compute_output(checker, quotients->above);
+    move_point(line, 0);
     if (good && above > 0 && below > 0)
-        divide(quotients, line, k, above, below);
+        compute_quotients(quotients, line, k, above, below);
     return good;
 }

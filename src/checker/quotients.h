@@ -24,7 +24,7 @@ typedef struct th_quotients {
     th_checker *checker;
     const double *cotangent; /* [rows]: compares <cotangent, output>; NULL: each output by itself */
     int64_t count;           /* derivatives along a line: rows, or 1 with a cotangent */
-    double *memory;          /* of the next three */
+    double *memory;          /* contains the next three arrays */
     double *above, *below;   /* [rows]: the outputs at both ends of a step */
     double *step;            /* [TH_STEPS][3][count]: quotients, bends and rounding errors of each step */
     double length[TH_STEPS]; /* of each step; 0: not tried */
@@ -39,17 +39,17 @@ void th_quotients_start(th_quotients *quotients);
  * hides. Returns false if a run failed. */
 bool th_quotients_step(th_quotients *quotients, const th_line *line, int k);
 
-/* Results of step k, [count] each: the quotients, */
+/* The results of step k are three arrays of [count] numbers. This one has the quotients. */
 static inline double *th_quotients_of(const th_quotients *quotients, int k)
 {
     return quotients->step + 3 * k * quotients->count;
 }
-/* the bends (slope above the point minus slope below it), */
+/* Returns the bends of step k: the slope above the point minus the slope below it. */
 static inline double *th_bends_of(const th_quotients *quotients, int k)
 {
     return th_quotients_of(quotients, k) + quotients->count;
 }
-/* and the estimated rounding errors of the quotients. */
+/* Returns the estimated rounding errors of the quotients of step k. */
 static inline double *th_roundings_of(const th_quotients *quotients, int k)
 {
     return th_bends_of(quotients, k) + quotients->count;

@@ -23,7 +23,7 @@ th_status th_report_error(th_gradient_report *report, const th_context *ctx)
     return ctx->error;
 }
 
-static th_shape index_of(const th_tensor_impl *t, int64_t element)
+static th_shape element_index(const th_tensor_impl *t, int64_t element)
 {
     th_shape index = {.ndim = t->ndim};
     th_index_at(t->ndim, t->size, element, index.size);
@@ -91,7 +91,7 @@ static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
 
 /* Finds an output axis on which the gradient is right for one index and 0 for all others, because the rule does not sum
  * over that axis. Returns the axis, and the index in *index; or -1. */
-static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t *index)
+static int find_unsummed_axis(const th_checker *checker, const th_finding *f, int64_t *index)
 {
     if (f->analytic_jacobian == NULL)
         return -1;
@@ -154,7 +154,7 @@ static void report_mistake(th_checker *checker, const th_finding *f)
     if (f->along_direction)
         return;
     const double factor = best_factor(f);
-    const int axis = unsummed_axis(checker, f, &index);
+    const int axis = find_unsummed_axis(checker, f, &index);
     if (is_multiple(checker, f, -1))
         th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
     else if (is_multiple(checker, f, 0))
@@ -176,14 +176,14 @@ static void report_mistake(th_checker *checker, const th_finding *f)
 static void report_reason(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const th_verdict *j = &f->verdict;
-    if (th_checker_in_bfloat16(checker) && j->reason != TH_REASON_NOT_A_NUMBER) {
+    const th_verdict *verdict = &f->verdict;
+    if (th_checker_in_bfloat16(checker) && verdict->reason != TH_REASON_NOT_A_NUMBER) {
         th_report_append(report,
                          "  products round their operands to bfloat16, which hides the steps: check in float64, "
                          "the default\n");
         return;
     }
-    switch (j->reason) {
+    switch (verdict->reason) {
     case TH_REASON_NOT_A_NUMBER:
         th_report_append(report, "  %s is infinite or not a number\n",
                          isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
@@ -192,7 +192,7 @@ static void report_reason(th_checker *checker, const th_finding *f)
         th_report_append(report,
                          "  the slope is %.6g below and %.6g above for every short step: a kink, or a branch whose "
                          "condition changes here\n",
-                         j->below, j->above);
+                         verdict->below, verdict->above);
         break;
     case TH_REASON_JUMP:
         th_report_append(report, "  the function jumps at this point: a branch whose condition changes here\n");
@@ -214,7 +214,7 @@ static void report_reason(th_checker *checker, const th_finding *f)
 
 enum { TH_DIFFERENCE_MAP_ROWS = 16, TH_DIFFERENCE_MAP_COLUMNS = 64 };
 
-static char map_letter(const th_finding *f, int64_t element)
+static char map_symbol(const th_finding *f, int64_t element)
 {
     switch (f->state[element]) {
     case TH_WRONG:
@@ -241,14 +241,14 @@ static void report_map(th_checker *checker, const th_finding *f)
     for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
         th_report_append(checker->report, "    ");
         for (int64_t c = 0; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
-            th_report_append(checker->report, "%c", map_letter(f, r * columns + c));
+            th_report_append(checker->report, "%c", map_symbol(f, r * columns + c));
         th_report_append(checker->report, "%s\n", columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > TH_DIFFERENCE_MAP_ROWS)
         th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
 }
 
-static void report_position(th_gradient_report *report, const th_finding *f)
+static void report_element(th_gradient_report *report, const th_finding *f)
 {
     th_report_append(report, "%s %s", f->along_direction ? "along a random direction of" : "at", f->leaf->name);
     if (f->along_direction)
@@ -265,9 +265,9 @@ void th_checker_report(th_checker *checker, const th_finding *f)
     const bool wrong = f->verdict.kind == TH_WRONG;
     const double numeric = f->verdict.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
     report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
-    report->input = f->leaf->position;
+    report->input = f->leaf->input_number;
     if (!f->along_direction)
-        report->index = index_of(f->leaf->tensor, f->element);
+        report->index = element_index(f->leaf->tensor, f->element);
     report->analytic = f->analytic;
     report->numeric = numeric;
     report->uncertainty = f->verdict.error;
@@ -276,7 +276,7 @@ void th_checker_report(th_checker *checker, const th_finding *f)
         report->error = INFINITY;
     th_report_append(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
                      wrong ? "is wrong: worst " : "may be right or wrong: worst ");
-    report_position(report, f);
+    report_element(report, f);
     th_report_append(report, ": analytic %.6g, numeric %.6g", f->analytic, numeric);
     if (wrong)
         th_report_append(report, " (relative error %.2g; ", report->error);

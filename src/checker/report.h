@@ -18,7 +18,7 @@ typedef struct th_finding {
     bool alone;                 /* some element is wrong by itself */
     bool overwrites;            /* no element is wrong by itself, but a second backward does not add its gradient */
     bool nonlinear;             /* no element is wrong by itself, but the gradients of several outputs do not add up */
-    bool along_direction;       /* fast mode: a direction through the leaf is wrong, no single element is known to be */
+    bool along_direction; /* fast mode: a direction through the leaf is wrong, but no element is known to be wrong */
     th_shape output_shape;
 } th_finding;
 

@@ -12,7 +12,7 @@ static const char *const operation = "check_gradient";
 
 /* -- settings -- */
 
-th_settings th_checker_settings(const th_context *ctx)
+th_settings th_checker_read_settings(const th_context *ctx)
 {
     th_settings s = {.default_dtype = ctx->default_dtype,
                      .training = ctx->training,
@@ -33,7 +33,7 @@ th_settings th_checker_settings(const th_context *ctx)
     return s;
 }
 
-void th_checker_apply(th_context *ctx, const th_settings *s)
+void th_checker_apply_settings(th_context *ctx, const th_settings *s)
 {
     ctx->default_dtype = s->default_dtype;
     ctx->training = s->training;
@@ -74,7 +74,7 @@ void th_checker_release(th_context *ctx, double *memory, int64_t count)
         th_release(ctx, memory, bytes ? bytes : 1);
 }
 
-bool th_checker_context(th_context *ctx, const char *name)
+bool th_checker_accepts_context(th_context *ctx, const char *name)
 {
     if (ctx->error)
         return false;
@@ -98,7 +98,7 @@ static const th_attachment *newest_attachment(const th_context *ctx, int64_t *co
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
-    checker->settings = th_checker_settings(ctx);
+    checker->settings = th_checker_read_settings(ctx);
     ctx->outer_depths =
         (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
     ctx->in_step = false;                                  /* and the caller's step */
@@ -119,7 +119,7 @@ void th_checker_end(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     th_leaves_end(checker);
-    th_checker_apply(ctx, &checker->settings);
+    th_checker_apply_settings(ctx, &checker->settings);
     ctx->outer_depths = checker->settings.around;
     ctx->in_step = checker->settings.in_step;
     ctx->step_failed = checker->settings.step_failed || ctx->error;
@@ -127,7 +127,7 @@ void th_checker_end(th_checker *checker)
 
 /* -- a run -- */
 
-static th_tensor_impl *usable_output(th_checker *checker, const th_tensor *handle)
+static th_tensor_impl *check_output(th_checker *checker, const th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
     if (ctx->error)
@@ -154,8 +154,8 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record)
 {
     th_context *ctx = checker->ctx;
     const th_watch watch = th_leaves_watch(checker);
-    record |= checker->records;
-    th_checker_apply(ctx, &checker->settings);
+    record |= checker->always_records;
+    th_checker_apply_settings(ctx, &checker->settings);
     ctx->default_dtype = checker->dtype;
     ctx->no_grad_depth = record ? 0 : 1;
     th_leaves_reset(checker);
@@ -164,8 +164,8 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record)
     ctx->watch = &watch;
     const th_tensor *result = checker->function(checker->user, checker->inputs);
     checker->recording = false;
-    th_scopes_close(ctx); /* those that the function left open */
-    th_tensor_impl *output = usable_output(checker, result);
+    th_scopes_close(ctx); /* scopes that the function left open */
+    th_tensor_impl *output = check_output(checker, result);
     ctx->watch = NULL;
     return output;
 }
@@ -175,16 +175,16 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record)
 static void check_attachments(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
-    int64_t count = 0, old = 0;
+    int64_t count = 0, old_count = 0;
     const th_attachment *newest = newest_attachment(ctx, &count), *a = newest;
     while (a && a != checker->attachments)
         a = a->next;
     for (; a; a = a->next)
-        old++;
-    if (old != checker->attachment_count)
+        old_count++;
+    if (old_count != checker->attachment_count)
         th_fail(ctx, TH_ERROR_STATE, operation,
                 "the function frees a module or an optimizer that it did not make: it cannot run a second time");
-    else if (checker->runs == 2 && count > old)
+    else if (checker->runs == 2 && count > old_count)
         th_fail(ctx, TH_ERROR_STATE, operation,
                 "the function makes a module or an optimizer in every run and does not free it: make it outside the "
                 "function, or free it before the function returns");
@@ -199,13 +199,13 @@ bool th_checker_end_run(th_checker *checker)
     th_leaves_restore(checker);
     if (checker->runs <= 2 && !ctx->error)
         check_attachments(checker);
-    th_checker_apply(ctx, &checker->settings);
+    th_checker_apply_settings(ctx, &checker->settings);
     return !ctx->error && !checker->incomplete;
 }
 
 /* -- outputs and gradients -- */
 
-void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values)
+void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, double *values)
 {
     th_array numbers = *array;
     numbers.data = values;
@@ -214,14 +214,14 @@ void th_checker_read(const th_tensor_impl *t, const th_array *array, double *val
     th_convert_array(t->ctx, &numbers, array);
 }
 
-bool th_checker_values(th_checker *checker, double *values)
+bool th_checker_compute_output(th_checker *checker, double *values)
 {
     const th_tensor_impl *output = th_checker_run(checker, false);
     if (output && th_tensor_numel(output) != checker->rows)
         th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "the output's shape changes from run to run");
     else if (output && !checker->incomplete) {
         const th_array array = th_tensor_array(output);
-        th_checker_read(output, &array, values);
+        th_checker_to_doubles(output, &array, values);
     }
     return th_checker_end_run(checker);
 }
@@ -235,9 +235,9 @@ bool th_checker_measure_noise(th_checker *checker)
     checker->noise = th_checker_allocate(checker->ctx, operation, checker->rows);
     bool good = values && checker->noise;
     for (int run = 0; run < NOISY_RUNS && good; run++) {
-        checker->shakes = true;
-        good = th_checker_values(checker, values);
-        checker->shakes = false;
+        checker->perturbs = true;
+        good = th_checker_compute_output(checker, values);
+        checker->perturbs = false;
         for (int64_t j = 0; j < checker->rows && good; j++) {
             const double change = fabs(values[j] - checker->base[j]);
             checker->noise[j] = isfinite(change) ? fmax(checker->noise[j], change) : checker->noise[j];
@@ -247,8 +247,8 @@ bool th_checker_measure_noise(th_checker *checker)
     return good;
 }
 
-bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
-                         double *gradient)
+bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
+                                  double *gradient)
 {
     th_context *ctx = checker->ctx;
     th_tensor_impl *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
@@ -269,11 +269,11 @@ bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const doub
         const th_leaf *leaf = th_checker_leaf(checker, i);
         if (!leaf->checked)
             continue;
-        double *values = gradient + leaf->first;
+        double *values = gradient + leaf->first_column;
         if (th_gradient_buffer_is_complete(leaf->tensor->gradient)) {
             th_array array;
             th_gradient_array(leaf->tensor, &array);
-            th_checker_read(leaf->tensor, &array, values);
+            th_checker_to_doubles(leaf->tensor, &array, values);
         } else {
             memset(values, 0, (size_t)leaf->numel * sizeof *values);
         }

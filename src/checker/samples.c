@@ -26,8 +26,8 @@ static bool near_kink(const th_sample_input *input, double x)
 
 static double real_value(const th_sample_input *input, uint64_t *state)
 {
-    const bool usual = input->low == 0 && input->high == 0;
-    const double low = usual ? -1 : input->low, high = usual ? 1 : input->high;
+    const bool default_range = input->low == 0 && input->high == 0;
+    const double low = default_range ? -1 : input->low, high = default_range ? 1 : input->high;
     double x = low;
     for (int tries = 0; tries < 1000; tries++) {
         x = low + (high - low) * next_uniform(state);
@@ -40,8 +40,8 @@ static double real_value(const th_sample_input *input, uint64_t *state)
 /* Values a fixed distance apart, in random order. */
 static void distinct_values(const th_sample_input *input, uint64_t *state, double *values, int64_t numel)
 {
-    const bool usual = input->low == 0 && input->high == 0;
-    const double low = usual ? -1 : input->low, high = usual ? 1 : input->high;
+    const bool default_range = input->low == 0 && input->high == 0;
+    const double low = default_range ? -1 : input->low, high = default_range ? 1 : input->high;
     for (int64_t i = 0; i < numel; i++)
         values[i] = low + (high - low) * ((double)i + 0.5) / (double)numel;
     for (int64_t i = numel - 1; i > 0; i--) {
@@ -85,20 +85,20 @@ static void fill_sample(const th_sample_input *input, uint64_t *state, const th_
 
 static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th_dtype dtype, uint64_t *state)
 {
-    const th_dtype made = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
-                          : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
-                                                          : TH_FLOAT64;
-    th_tensor *t = th_empty(ctx, made, input->shape);
+    const th_dtype initial_dtype = input->kind == TH_SAMPLE_INDEX  ? TH_INT64
+                                   : input->kind == TH_SAMPLE_BOOL ? TH_BOOL
+                                                                   : TH_FLOAT64;
+    th_tensor *t = th_empty(ctx, initial_dtype, input->shape);
     if (t == NULL)
         return NULL;
     fill_sample(input, state, th_tensor_impl_of(t));
-    const th_dtype final = input->storage ? input->storage : dtype;
-    if (made != TH_FLOAT64 || final == TH_FLOAT64)
+    const th_dtype final_dtype = input->storage ? input->storage : dtype;
+    if (initial_dtype != TH_FLOAT64 || final_dtype == TH_FLOAT64)
         return t;
     th_shape shape = input->shape;
     if (input->storage && shape.ndim > 0)
         shape.size[shape.ndim - 1] /= th_dtype_numbers(input->storage);
-    th_tensor *narrowed = th_empty(ctx, final, shape);
+    th_tensor *narrowed = th_empty(ctx, final_dtype, shape);
     if (narrowed && th_copy_into(narrowed, t) != TH_OK) {
         th_tensor_free(narrowed);
         narrowed = NULL;
@@ -107,7 +107,7 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     return narrowed;
 }
 
-th_status th_check_description(th_context *ctx, const char *operation, const th_sample *sample)
+th_status th_check_sample(th_context *ctx, const char *operation, const th_sample *sample)
 {
     if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a sample has %d inputs; it must have 0 to %d inputs",
@@ -141,7 +141,7 @@ th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dt
     if (sample == NULL || !th_is_floating(dtype) || (inputs == NULL && sample->n_inputs > 0))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "sample_inputs",
                        "sample and inputs must not be NULL, and dtype must be a floating type");
-    if (th_check_description(ctx, "sample_inputs", sample) != TH_OK)
+    if (th_check_sample(ctx, "sample_inputs", sample) != TH_OK)
         return ctx->error;
     uint64_t state = th_splitmix64_start(seed);
     for (int i = 0; i < sample->n_inputs; i++)

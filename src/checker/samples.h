@@ -20,6 +20,6 @@ static inline bool th_sample_is_checked(const th_sample *sample, int i, const th
 }
 
 /* Rejects a sample with impossible inputs, in the name of `operation`. Creating the inputs checks their shapes. */
-th_status th_check_description(th_context *ctx, const char *operation, const th_sample *sample);
+th_status th_check_sample(th_context *ctx, const char *operation, const th_sample *sample);
 
 #endif

@@ -1,8 +1,8 @@
 /* The verdict on one derivative (verdict.h).
  *
  * The usual step decides most derivatives: both numbers agree to the tolerance, or as closely as rounding allows.
- * Otherwise the step was too long (the function bends, or has a kink nearby), or too short for the rounding error. Or
- * the derivative is wrong. Longer and shorter steps tell these cases apart. Each is a fixed factor from the next, so
+ * Otherwise the step was too long (the function bends, or has a kink nearby), the step was too short for the rounding
+ * error, or the derivative is wrong. Longer and shorter steps tell these cases apart. Each is a fixed factor from the next, so
  * that truncation and rounding change by known large factors. A quotient that does not change is the derivative. */
 #include "checker/verdict.h"
 
@@ -19,7 +19,7 @@ static double relative_tolerance(const th_checker *checker)
     return o->relative_tolerance > 0 ? o->relative_tolerance : th_limits.relative[o->float32];
 }
 
-static double visible_part(const th_checker *checker)
+static double visible_fraction(const th_checker *checker)
 {
     const double relative = relative_tolerance(checker), usual = th_limits.visible[checker->options.float32];
     return fmin(200 * relative, fmax(usual, relative));
@@ -52,7 +52,7 @@ typedef struct derivative {
     const th_quotients *quotients;
     bool float32;
     int64_t j; /* its index among quotients->count */
-    double analytic, scale, relative, absolute, visible;
+    double analytic, scale, relative_tolerance, absolute_tolerance, visible;
     double largest;  /* the leaf's largest derivative; a small one may be lost in rounding */
     double per_unit; /* the rounding unit, for each unit of the input */
     double unit;     /* the last place of the output, for each unit of the input */
@@ -60,7 +60,7 @@ typedef struct derivative {
     double noise;    /* the same, measured; 0: not measured */
 } derivative;
 
-static bool known(const derivative *d, int k)
+static bool is_known(const derivative *d, int k)
 {
     return k >= 0 && k < TH_STEPS && d->quotients->length[k] > 0 && isfinite(th_quotients_of(d->quotients, k)[d->j]);
 }
@@ -77,7 +77,7 @@ static double bend(const derivative *d, int k)
 
 static double rounding(const derivative *d, int k)
 {
-    return TH_SAFETY * th_roundings_of(d->quotients, k)[d->j];
+    return TH_ROUNDING_SAFETY * th_roundings_of(d->quotients, k)[d->j];
 }
 
 static double distance(const derivative *d, int k)
@@ -92,20 +92,20 @@ static double size(const derivative *d, int k)
 
 static bool within_tolerance(const derivative *d, int k)
 {
-    return distance(d, k) <= d->absolute + d->relative * size(d, k);
+    return distance(d, k) <= d->absolute_tolerance + d->relative_tolerance * size(d, k);
 }
 
 /* Returns whether rounding hides only a small part of the derivative. */
 static bool is_visible(const derivative *d, int k)
 {
-    return rounding(d, k) <= TH_SIGHT * d->visible * size(d, k);
+    return rounding(d, k) <= TH_VISIBLE_FACTOR * d->visible * size(d, k);
 }
 
 /* Returns whether the distance is within the error of the quotient, and a mistake could not hide in that error. */
 static bool is_close(const derivative *d, int k, double error)
 {
-    return distance(d, k) <= error && error <= TH_SIGHT * d->visible * size(d, k) &&
-           distance(d, k) + error / TH_SAFETY <= d->visible * size(d, k);
+    return distance(d, k) <= error && error <= TH_VISIBLE_FACTOR * d->visible * size(d, k) &&
+           distance(d, k) + error / TH_ROUNDING_SAFETY <= d->visible * size(d, k);
 }
 
 static bool agrees(const derivative *d, int k)
@@ -115,38 +115,38 @@ static bool agrees(const derivative *d, int k)
 
 static double difference(const derivative *d, int k, int other)
 {
-    return known(d, other) ? fabs(quotient(d, k) - quotient(d, other)) : INFINITY;
+    return is_known(d, other) ? fabs(quotient(d, k) - quotient(d, other)) : INFINITY;
 }
 
-static th_verdict decided(const derivative *d, th_verdict_kind kind, int k, double error)
+static th_verdict make_verdict(const derivative *d, th_verdict_kind kind, int k, double error)
 {
     return (th_verdict){.kind = kind, .numeric = quotient(d, k), .error = error};
 }
 
 /* -- right, by the usual step or by two steps -- */
 
-static th_verdict usual_step_verdict(const derivative *d)
+static th_verdict judge_usual_step(const derivative *d)
 {
     const int k = TH_USUAL_STEP;
-    if (!known(d, k) || !isfinite(d->analytic))
+    if (!is_known(d, k) || !isfinite(d->analytic))
         return (th_verdict){.kind = TH_UNDECIDED};
-    return decided(d, agrees(d, k) ? TH_RIGHT : TH_UNDECIDED, k, rounding(d, k));
+    return make_verdict(d, agrees(d, k) ? TH_RIGHT : TH_UNDECIDED, k, rounding(d, k));
 }
 
 /* Returns whether quotient n shows that the truncation error of quotient k is small. This error grows with the square
  * of the step. If n is the shorter step, the error is nearly the whole difference of the two quotients. If n is the
  * longer step, it is a hundredth of the difference. */
-static bool confirms(const derivative *d, int k, int n)
+static bool confirms_quotient(const derivative *d, int k, int n)
 {
-    return known(d, n) && rounding(d, n) <= TH_SIGHT * d->visible * size(d, k) &&
-           difference(d, k, n) <=
-               fmin(d->visible, (n > k ? 100 : 10) * d->relative) * size(d, k) + rounding(d, k) + rounding(d, n);
+    return is_known(d, n) && rounding(d, n) <= TH_VISIBLE_FACTOR * d->visible * size(d, k) &&
+           difference(d, k, n) <= fmin(d->visible, (n > k ? 100 : 10) * d->relative_tolerance) * size(d, k) +
+                                      rounding(d, k) + rounding(d, n);
 }
 
 /* Returns whether step k agrees with the analytic derivative, and a neighbor confirms it. */
-static bool agrees_surely(const derivative *d, int k)
+static bool is_confirmed(const derivative *d, int k)
 {
-    return is_visible(d, k) && agrees(d, k) && (confirms(d, k, k - 1) || confirms(d, k, k + 1));
+    return is_visible(d, k) && agrees(d, k) && (confirms_quotient(d, k, k - 1) || confirms_quotient(d, k, k + 1));
 }
 
 /* -- wrong, by three steps -- */
@@ -154,13 +154,13 @@ static bool agrees_surely(const derivative *d, int k)
 /* Returns whether step k sees no kink or jump. The next longer step, if known, counts as well. */
 static bool is_smooth(const derivative *d, int k)
 {
-    const double longer = known(d, k + 1) ? bend(d, k + 1) : 0;
+    const double longer = is_known(d, k + 1) ? bend(d, k + 1) : 0;
     return bend(d, k) <= fmax(fabs(quotient(d, k)), longer) / 2 + 2 * rounding(d, k);
 }
 
-/* Returns whether the outputs change clearly less over step k than over the next longer one. They do if the function is
- * not rougher than these steps. */
-static bool shrinks(const derivative *d, int k)
+/* Returns whether the outputs change clearly less over step k than over the next longer step. This holds for a function
+ * that is smooth at the scale of these steps. */
+static bool change_shrinks(const derivative *d, int k)
 {
     const double *length = d->quotients->length;
     const double shorter = length[k] * (fabs(quotient(d, k)) + bend(d, k) / 2),
@@ -170,12 +170,12 @@ static bool shrinks(const derivative *d, int k)
 
 /* The outputs change much less than the analytic derivative says. Either it is wrong, or they oscillate within a step,
  * and only steps that are short enough show it. Returns whether enough steps were tried and none shows it. */
-static bool shrinks_everywhere(const derivative *d)
+static bool change_shrinks_everywhere(const derivative *d)
 {
     int steps = 0;
     for (int k = 0; k < TH_STEPS; k++) {
-        steps += known(d, k);
-        if (known(d, k) && known(d, k + 1) && !shrinks(d, k))
+        steps += is_known(d, k);
+        if (is_known(d, k) && is_known(d, k + 1) && !change_shrinks(d, k))
             return false;
     }
     return steps >= TH_STEPS_TO_TELL_WRONG;
@@ -188,12 +188,12 @@ static bool may_be_hidden(const derivative *d, int k)
 }
 
 /* Returns whether the measured rounding inside the function can explain this distance of quotient k. */
-static bool may_be_noise(const derivative *d, int k, double off)
+static bool may_be_noise(const derivative *d, int k, double least_distance)
 {
-    return off * d->quotients->length[k] <= TH_SAFETY * d->noise;
+    return least_distance * d->quotients->length[k] <= TH_ROUNDING_SAFETY * d->noise;
 }
 
-static double hidden_part(const derivative *d)
+static double largest_hidden_slope(const derivative *d)
 {
     return th_limits.hidden[d->float32] * fmax(d->largest, d->scale);
 }
@@ -204,58 +204,59 @@ static bool longer_step_agrees(const derivative *d, int k)
     if (fabs(quotient(d, k)) >= fabs(d->analytic) / 4)
         return false;
     for (int n = k + 1; n < TH_STEPS; n++)
-        if (known(d, n) && distance(d, n) <= fabs(d->analytic) / 2)
+        if (is_known(d, n) && distance(d, n) <= fabs(d->analytic) / 2)
             return true;
     return false;
 }
 
 /* The largest slope that steps longer than k see. */
-static double steepest(const derivative *d, int k)
+static double steepest_slope(const derivative *d, int k)
 {
     double slope = 0;
     while (++k < TH_STEPS)
-        if (known(d, k))
+        if (is_known(d, k))
             slope = fmax(slope, fabs(quotient(d, k)));
     return slope;
 }
 
 /* Returns whether the quotients of steps k and k + 1 show a finite derivative. */
-static bool converge(const derivative *d, int k)
+static bool converges(const derivative *d, int k)
 {
-    return difference(d, k, k + 1) <= d->visible * steepest(d, k) + rounding(d, k) + rounding(d, k + 1);
+    return difference(d, k, k + 1) <= d->visible * steepest_slope(d, k) + rounding(d, k) + rounding(d, k + 1);
 }
 
 /* Returns whether steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
-static bool contradict(const derivative *d, int k)
+static bool contradicts(const derivative *d, int k)
 {
-    if (!known(d, k) || !known(d, k + 1) || !known(d, k + 2))
+    if (!is_known(d, k) || !is_known(d, k + 1) || !is_known(d, k + 2))
         return false;
     if (!isfinite(d->analytic))
-        return d->quotients->checker->finite && (is_smooth(d, k) || is_smooth(d, k + 1)) &&
-               (!d->quotients->checker->at_kinks || converge(d, k));
-    const double off = fmin(distance(d, k + 1), distance(d, k + 2));
-    if (d->quotients->checker->at_kinks && off <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
+        return d->quotients->checker->base_is_finite && (is_smooth(d, k) || is_smooth(d, k + 1)) &&
+               (!d->quotients->checker->at_kinks || converges(d, k));
+    const double least_distance = fmin(distance(d, k + 1), distance(d, k + 2));
+    if (d->quotients->checker->at_kinks && least_distance <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
         return false; /* between the slopes on both sides */
-    if (may_be_noise(d, k + 1, off))
+    if (may_be_noise(d, k + 1, least_distance))
         return false;
-    if (may_be_hidden(d, k + 1) && (off <= hidden_part(d) || longer_step_agrees(d, k + 1)))
+    if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1)))
         return false;
-    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > TH_EQUAL_UNITS * d->unit &&
-           rounding(d, k + 1) <= off / 2 && difference(d, k + 1, k + 2) <= TH_AGREEMENT * off &&
-           difference(d, k, k + 1) <= TH_AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
-           bend(d, k) <= 2 * TH_AGREEMENT * off + 2 * rounding(d, k) && shrinks(d, k) && shrinks(d, k + 1) &&
-           (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || shrinks_everywhere(d));
+    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && least_distance > TH_EQUAL_UNITS * d->unit &&
+           rounding(d, k + 1) <= least_distance / 2 && difference(d, k + 1, k + 2) <= TH_AGREEMENT * least_distance &&
+           difference(d, k, k + 1) <= TH_AGREEMENT * least_distance + rounding(d, k) + rounding(d, k + 1) &&
+           is_smooth(d, k + 1) && bend(d, k) <= 2 * TH_AGREEMENT * least_distance + 2 * rounding(d, k) &&
+           change_shrinks(d, k) && change_shrinks(d, k + 1) &&
+           (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || change_shrinks_everywhere(d));
 }
 
 /* The verdict of all steps tried so far. */
-static th_verdict steps_verdict(const derivative *d)
+static th_verdict judge_steps(const derivative *d)
 {
     for (int k = TH_STEPS - 1; k >= 0 && d->quotients->checker->options.step <= 0; k--)
-        if (known(d, k) && agrees_surely(d, k))
-            return decided(d, TH_RIGHT, k, rounding(d, k));
+        if (is_known(d, k) && is_confirmed(d, k))
+            return make_verdict(d, TH_RIGHT, k, rounding(d, k));
     for (int k = 0; k + 2 < TH_STEPS; k++)
-        if (contradict(d, k))
-            return decided(d, TH_WRONG, k + 1, difference(d, k + 1, k + 2) + rounding(d, k + 1));
+        if (contradicts(d, k))
+            return make_verdict(d, TH_WRONG, k + 1, difference(d, k + 1, k + 2) + rounding(d, k + 1));
     return (th_verdict){.kind = TH_UNDECIDED};
 }
 
@@ -269,29 +270,30 @@ static double uncertainty(const derivative *d, int k)
     return fmin(difference(d, k, k - 1), difference(d, k, k + 1)) + rounding(d, k) + kink;
 }
 
-static int most_certain(const derivative *d)
+static int most_certain_step(const derivative *d)
 {
     if (d->quotients->checker->options.step > 0)
-        return known(d, TH_USUAL_STEP) ? TH_USUAL_STEP : -1;
+        return is_known(d, TH_USUAL_STEP) ? TH_USUAL_STEP : -1;
     int best = -1;
     for (int k = 0; k < TH_STEPS; k++)
-        if (known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)) &&
+        if (is_known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)) &&
             !(may_be_hidden(d, k) && longer_step_agrees(d, k)))
             best = k;
     return best;
 }
 
-/* At a kink, the slopes above and below are the same for shorter steps. At a jump, the difference of the outputs is. */
+/* At a kink, shorter steps have the same slopes above and below. At a jump, they have the same difference of the
+ * outputs. */
 static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
 {
     const double *length = d->quotients->length;
     for (int k = 0; k < TH_USUAL_STEP; k++) { /* longer steps may see a kink or jump at another point */
-        if (!known(d, k) || !known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
+        if (!is_known(d, k) || !is_known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
             continue;
         if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
-            const double middle = quotient(d, k), half = th_bends_of(d->quotients, k)[d->j] / 2;
-            verdict->below = middle - half;
-            verdict->above = middle + half;
+            const double mean_slope = quotient(d, k), half = th_bends_of(d->quotients, k)[d->j] / 2;
+            verdict->below = mean_slope - half;
+            verdict->above = mean_slope + half;
             return TH_REASON_KINK;
         }
         if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k] &&
@@ -314,26 +316,26 @@ static bool is_zero(const derivative *d, int best, double error)
         return true;
     if (fmax(analytic, numeric) > 2 * error)
         return false;
-    const double output = d->unit / th_last_place(d->quotients->checker);
+    const double output = d->unit / th_checker_epsilon(d->quotients->checker);
     return (error <= th_limits.negligible[d->float32] * output && analytic <= TH_ZERO_UNITS * d->unit) ||
-           error <= d->visible * steepest(d, best);
+           error <= d->visible * steepest_slope(d, best);
 }
 
-static th_verdict last_verdict(const derivative *d)
+static th_verdict final_verdict(const derivative *d)
 {
-    const int best = most_certain(d);
+    const int best = most_certain_step(d);
     if (best < 0)
         return (th_verdict){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .reason = TH_REASON_NOT_A_NUMBER};
     const double error = uncertainty(d, best), beside = th_limits.beside[d->float32] * d->largest;
     /* close: as close as can be seen; small: the invisible part is small compared with the leaf's largest derivative */
     const bool close =
-        within_tolerance(d, best) ? error <= TH_SIGHT * d->visible * size(d, best) : is_close(d, best, error);
+        within_tolerance(d, best) ? error <= TH_VISIBLE_FACTOR * d->visible * size(d, best) : is_close(d, best, error);
     const bool small = distance(d, best) <= error && 3 * error + size(d, best) <= beside;
     if ((d->quotients->checker->options.step <= 0 && (close || small)) ||
-        (may_be_hidden(d, best) && distance(d, best) <= hidden_part(d)) || is_zero(d, best, error))
-        return decided(d, TH_RIGHT, best, error);
-    th_verdict verdict = decided(d, TH_CANNOT_TELL, best, error);
+        (may_be_hidden(d, best) && distance(d, best) <= largest_hidden_slope(d)) || is_zero(d, best, error))
+        return make_verdict(d, TH_RIGHT, best, error);
+    th_verdict verdict = make_verdict(d, TH_CANNOT_TELL, best, error);
     const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best));
     verdict.reason = finite ? reason_of(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
     return verdict;
@@ -343,7 +345,7 @@ static th_verdict last_verdict(const derivative *d)
 static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
 {
     const double low = fmin(verdict.below, verdict.above), high = fmax(verdict.below, verdict.above),
-                 slack = d->absolute + d->visible * fmax(fabs(low), fabs(high));
+                 slack = d->absolute_tolerance + d->visible * fmax(fabs(low), fabs(high));
     const bool wrong = verdict.reason == TH_REASON_KINK && !(d->analytic >= low - slack && d->analytic <= high + slack);
     verdict.kind = wrong ? TH_WRONG : TH_RIGHT;
     return verdict;
@@ -368,11 +370,11 @@ static derivative derivatives_of(const th_quotients *quotients, const th_line *l
                         .float32 = checker->options.float32,
                         .scale = line->scale,
                         .largest = line->largest,
-                        .per_unit = th_last_place(checker) / magnitude,
+                        .per_unit = th_checker_epsilon(checker) / magnitude,
                         .hidden = TH_HIDDEN_UNITS * th_rounding_unit(checker) * fmax(magnitude, checker->output_scale),
-                        .relative = relative_tolerance(checker),
-                        .absolute = checker->options.absolute_tolerance * outputs,
-                        .visible = visible_part(checker)};
+                        .relative_tolerance = relative_tolerance(checker),
+                        .absolute_tolerance = checker->options.absolute_tolerance * outputs,
+                        .visible = visible_fraction(checker)};
 }
 
 /* The measured rounding of output j, or of the sum of all outputs. */
@@ -412,14 +414,14 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             th_verdict *verdict = &comparison->verdict[j];
             select_derivative(&d, j, analytic[j * stride]);
             if (i == 0)
-                *verdict = line->thorough ? (th_verdict){.kind = TH_UNDECIDED} : usual_step_verdict(&d);
+                *verdict = line->thorough ? (th_verdict){.kind = TH_UNDECIDED} : judge_usual_step(&d);
             else if (verdict->kind == TH_UNDECIDED)
-                *verdict = steps_verdict(&d);
+                *verdict = judge_steps(&d);
             if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* or is it rounding? */
                 if (!th_checker_measure_noise(quotients->checker))
                     return false;
                 select_derivative(&d, j, analytic[j * stride]);
-                *verdict = steps_verdict(&d);
+                *verdict = judge_steps(&d);
             }
             undecided += verdict->kind == TH_UNDECIDED;
         }
@@ -430,7 +432,7 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
         if (verdict->kind != TH_UNDECIDED)
             continue;
         select_derivative(&d, j, analytic[j * stride]);
-        *verdict = last_verdict(&d);
+        *verdict = final_verdict(&d);
         if (quotients->checker->at_kinks && verdict->kind == TH_CANNOT_TELL)
             *verdict = verdict_at_kink(&d, *verdict);
         doubtful |= verdict->kind == TH_CANNOT_TELL;
