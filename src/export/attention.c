@@ -35,7 +35,7 @@ static bool comes_from_product(const th_listing *listing, int64_t tensor)
 }
 
 /* Returns the node that uses a tensor as its input 0; -1 without one. */
-static int64_t user_of(const th_listing *listing, int64_t tensor)
+static int64_t find_user(const th_listing *listing, int64_t tensor)
 {
     for (int64_t n = listing->tensor[tensor].producer + 1; n < listing->nodes; n++)
         if (th_listing_node(listing, n)->n_inputs > 0 && th_listing_input(listing, n, 0) == tensor)
@@ -46,7 +46,7 @@ static int64_t user_of(const th_listing *listing, int64_t tensor)
 /* Returns whether a tensor goes into a matrix product, through dropout and views. */
 static bool goes_to_product(const th_listing *listing, int64_t tensor)
 {
-    for (int64_t user = user_of(listing, tensor); user >= 0; user = user_of(listing, tensor)) {
+    for (int64_t user = find_user(listing, tensor); user >= 0; user = find_user(listing, tensor)) {
         const th_node *node = th_listing_node(listing, user);
         if (is_product(node))
             return true;
@@ -72,7 +72,7 @@ static bool is_attention_softmax(const th_listing *listing, int64_t node)
 
 /* -- copies -- */
 
-static th_status copy(th_listing *to, const th_array *from, th_array *array)
+static th_status copy_array(th_listing *to, const th_array *from, th_array *array)
 {
     if (th_listing_array(to, from, from->dtype, array) == TH_OK)
         th_copy_array(to->ctx, array, from, false);
@@ -143,11 +143,11 @@ static double scale_before(const th_listing *listing, int64_t scores)
 /* Copies the weights after dropout, if the softmax is followed by dropout. */
 static th_status copy_dropped(th_attention_inside *inside, th_listing *to, const th_listing *from, int64_t weights)
 {
-    const int64_t user = user_of(from, weights);
+    const int64_t user = find_user(from, weights);
     if (user < 0 || !th_node_is(th_listing_node(from, user), "dropout"))
         return TH_OK;
     const th_array dropped = th_tensor_array(th_node_output(th_listing_node(from, user), 0)->tensor);
-    return copy(to, &dropped, &inside->dropped);
+    return copy_array(to, &dropped, &inside->dropped);
 }
 
 /* Copies the arrays around a softmax, of one listing or of a composition, to the listing `to`. */
@@ -162,20 +162,21 @@ static th_status copy_softmax(th_attention_inside *inside, th_listing *to, const
     inside->given = true;
     inside->scale = scale_before(from, scores);
     inside->heads = s.ndim > 2 ? s.size[s.ndim - 3] : 1;
-    if (copy(to, &s, &inside->scores) != TH_OK || copy(to, &a, &inside->weights) != TH_OK ||
+    if (copy_array(to, &s, &inside->scores) != TH_OK || copy_array(to, &a, &inside->weights) != TH_OK ||
         copy_dropped(inside, to, from, weights) != TH_OK)
         return to->ctx->error;
     if (th_node_is(softmax, "masked_softmax") && copy_mask(inside, to, softmax) != TH_OK)
         return to->ctx->error;
     if (ds->how == TH_HOW_NONE || !th_listing_gradient(from->tensor[weights].tensor, &da))
         return TH_OK;
-    return copy(to, &da, &inside->dweights) == TH_OK ? copy(to, &ds->gradient, &inside->dscores) : to->ctx->error;
+    return copy_array(to, &da, &inside->dweights) == TH_OK ? copy_array(to, &ds->gradient, &inside->dscores)
+                                                           : to->ctx->error;
 }
 
 /* -- the fused operation -- */
 
-/* Adds A dlse to dS, where dlse is the gradient of the log-sum-exp: the composition has no such output. */
-static void add_log_sum_exp(const th_attention_inside *inside, const th_array *gradient)
+/* Adds A dlse to dS, where dlse is the gradient of the log-sum-exp. The composition does not have this output. */
+static void add_log_sum_exp_gradient(const th_attention_inside *inside, const th_array *gradient)
 {
     const int64_t keys = inside->scores.size[inside->scores.ndim - 1], count = th_array_numel(&inside->scores);
     const th_dtype dtype = inside->scores.dtype;
@@ -196,8 +197,8 @@ static th_status look_into_fused(th_attention_inside *inside, th_listing *listin
                                  const th_contributions *contributions, int64_t node)
 {
     const th_node *fused = th_listing_node(listing, node);
-    const th_tensor_impl *sums = th_node_output(fused, TH_ATTENTION_LOG_SUM_EXP)->tensor;
-    th_array gradient, of_sums;
+    const th_tensor_impl *log_sum_exp = th_node_output(fused, TH_ATTENTION_LOG_SUM_EXP)->tensor;
+    th_array gradient, sums_gradient;
     const bool reached = contributions->order[node] >= 0 &&
                          th_listing_gradient(th_node_output(fused, TH_ATTENTION_O)->tensor, &gradient);
     th_composition c;
@@ -207,13 +208,13 @@ static th_status look_into_fused(th_attention_inside *inside, th_listing *listin
             status = copy_softmax(inside, listing, &c.listing, &c.contributions, n);
     th_composition_end(&c);
     inside->scale = ((const th_attention_attributes *)fused->attributes)->scale;
-    if (status == TH_OK && sums && th_listing_gradient(sums, &of_sums))
-        add_log_sum_exp(inside, &of_sums);
+    if (status == TH_OK && log_sum_exp && th_listing_gradient(log_sum_exp, &sums_gradient))
+        add_log_sum_exp_gradient(inside, &sums_gradient);
     return status;
 }
 
-th_status th_attention_look(th_attention_inside *inside, th_listing *listing, const th_contributions *contributions,
-                            int64_t node)
+th_status th_attention_look_inside(th_attention_inside *inside, th_listing *listing,
+                                   const th_contributions *contributions, int64_t node)
 {
     *inside = (th_attention_inside){.given = false};
     if (th_node_is(th_listing_node(listing, node), "scaled_dot_product_attention"))

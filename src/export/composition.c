@@ -12,20 +12,20 @@
 enum { MAX_NESTING = 24, MAX_SHARDS = 4096 };
 static const char operation[] = "export";
 
-/* Moves the error of the composition's context to the caller's. */
+/* Moves the error of the composition's context to the caller's context. */
 static th_status move_error(const th_composition *c)
 {
     if (c->ctx == NULL)
-        return th_fail_memory(c->outside, operation, sizeof *c->ctx);
+        return th_fail_memory(c->caller, operation, sizeof *c->ctx);
     if (c->ctx->error == TH_OK)
         return TH_OK;
-    return th_fail(c->outside, c->ctx->error, NULL, "%s", th_error_text(c->ctx));
+    return th_fail(c->caller, c->ctx->error, NULL, "%s", th_error_text(c->ctx));
 }
 
 /* Makes the next operation draw the random numbers of this call. */
-static void set_random(th_context *ctx, const th_context *outside, const th_random_call *random)
+static void set_random_call(th_context *ctx, const th_context *caller, const th_random_call *random)
 {
-    ctx->seed = outside->seed;
+    ctx->seed = caller->seed;
     ctx->step = random->step;
     for (ctx->shard = 0; ctx->shard < MAX_SHARDS; ctx->shard++) {
         const th_random_call next = th_random_next_call(ctx, TH_STREAM_DROPOUT);
@@ -35,18 +35,18 @@ static void set_random(th_context *ctx, const th_context *outside, const th_rand
     ctx->calls[TH_STREAM_DROPOUT] = random->call;
 }
 
-static th_context *context_for(const th_listing *listing, const th_node *node, bool shapes_only)
+static th_context *make_context(const th_listing *listing, const th_node *node, bool shapes_only)
 {
-    const th_context *outside = listing->ctx;
+    const th_context *caller = listing->ctx;
     th_context *ctx = th_context_new(&(th_context_options){
-        .threads = outside->threads, .allocator = outside->options.allocator, .shapes_only = shapes_only});
+        .threads = caller->threads, .allocator = caller->options.allocator, .shapes_only = shapes_only});
     if (ctx == NULL)
         return NULL;
     ctx->machine.precision = node->precision;
     ctx->training = node->training;
     ctx->fusion = false;
     th_keep_values(ctx, true);
-    set_random(ctx, outside, &node->random);
+    set_random_call(ctx, caller, &node->random);
     return ctx;
 }
 
@@ -66,14 +66,14 @@ static th_tensor *copy_input(th_context *ctx, const th_tensor_impl *from)
 }
 
 /* Runs the composition forward. Returns its result; NULL after an error. */
-static th_tensor *forward(th_composition *c, const th_node *node, th_tensor **inputs)
+static th_tensor *run_forward(th_composition *c, const th_node *node, th_tensor **inputs)
 {
     for (int i = 0; i < node->n_inputs; i++)
         inputs[i] = copy_input(c->ctx, th_node_input(node, i)->tensor);
     return th_failed(c->ctx) ? NULL : node->op->composed(node->attributes, inputs, node->n_inputs);
 }
 
-static th_status backward(th_composition *c, th_tensor *result, const th_array *gradient)
+static th_status run_backward(th_composition *c, th_tensor *result, const th_array *gradient)
 {
     th_tensor_impl *cotangent = th_tensor_new(c->ctx, gradient->dtype, gradient->ndim, gradient->size, true, operation);
     if (cotangent == NULL)
@@ -86,13 +86,13 @@ static th_status backward(th_composition *c, th_tensor *result, const th_array *
 th_status th_composition_run(th_composition *c, const th_listing *listing, int64_t node, const th_array *gradient)
 {
     const th_node *fused = th_listing_node(listing, node);
-    *c = (th_composition){.outside = listing->ctx, .ctx = context_for(listing, fused, false)};
+    *c = (th_composition){.caller = listing->ctx, .ctx = make_context(listing, fused, false)};
     th_tensor *inputs[TH_MAX_INPUTS];
-    th_tensor *result = c->ctx ? forward(c, fused, inputs) : NULL;
-    if (result && (gradient == NULL || backward(c, result, gradient) == TH_OK) &&
+    th_tensor *result = c->ctx ? run_forward(c, fused, inputs) : NULL;
+    if (result && (gradient == NULL || run_backward(c, result, gradient) == TH_OK) &&
         th_listing_begin(&c->listing, c->ctx, operation) == TH_OK)
         th_contributions_begin(&c->contributions, &c->listing);
-    th_use_context(c->outside);
+    th_use_context(c->caller);
     return move_error(c);
 }
 
@@ -103,7 +103,7 @@ void th_composition_end(th_composition *c)
         th_listing_end(&c->listing);
     }
     th_context_free(c->ctx);
-    th_use_context(c->outside);
+    th_use_context(c->caller);
 }
 
 /* -- text -- */
@@ -150,10 +150,10 @@ th_status th_composition_text(const th_listing *listing, int64_t index, char *te
     text[0] = 0;
     if (node->op->composed == NULL || node->n_inputs > TH_MAX_INPUTS)
         return TH_OK;
-    th_composition c = {.outside = listing->ctx, .ctx = context_for(listing, node, true)};
+    th_composition c = {.caller = listing->ctx, .ctx = make_context(listing, node, true)};
     th_tensor *inputs[TH_MAX_INPUTS] = {NULL};
-    const th_tensor *result = c.ctx ? forward(&c, node, inputs) : NULL;
-    if (result && th_tape_length(c.ctx) > 0 && th_listing_of(&c.listing, c.ctx, operation) == TH_OK) {
+    const th_tensor *result = c.ctx ? run_forward(&c, node, inputs) : NULL;
+    if (result && th_tape_length(c.ctx) > 0 && th_listing_begin_unchecked(&c.listing, c.ctx, operation) == TH_OK) {
         expression e = {.listing = &c.listing, .n_inputs = node->n_inputs, .text = text, .size = size};
         for (int i = 0; i < node->n_inputs; i++)
             e.input[i] = th_tensor_impl_of(inputs[i]);

@@ -6,7 +6,7 @@
 
 /* A composition that has run, and the listing of the context in which it ran. */
 typedef struct th_composition {
-    th_context *outside, *ctx;
+    th_context *caller, *ctx;
     th_listing listing;
     th_contributions contributions;
 } th_composition;

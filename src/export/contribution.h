@@ -21,7 +21,7 @@ typedef struct th_contribution {
 } th_contribution;
 
 typedef struct th_contributions {
-    th_contribution *list; /* [listing->operands], by the position of an operand: that of outputs is unused */
+    th_contribution *list; /* [listing->operands], one for each operand; the entries of outputs are unused */
     int64_t *order;        /* [listing->nodes] the place of a node in backward, from 0; -1: backward skipped it */
     int64_t *start; /* [listing->tensors] 1 if backward started at this tensor (th_backward's argument), else 0 */
     size_t bytes[3];
@@ -38,7 +38,7 @@ void th_contributions_end(th_contributions *all, const th_listing *listing);
 static inline const th_contribution *th_contribution_of(const th_contributions *all, const th_listing *listing,
                                                         int64_t node, int i)
 {
-    return &all->list[listing->first[node] + i];
+    return &all->list[listing->first_operand[node] + i];
 }
 
 #endif

@@ -54,10 +54,10 @@ static void put_section(const th_page *page, FILE *file, const th_html_options *
 /* -- an existing page -- */
 
 /* Returns the offset at which the sections of an open page end; -1 if it is not a page of th_tape_write_html. */
-static long end_of(FILE *old)
+static long find_sections_end(FILE *old)
 {
-    char begin[sizeof first_line] = "";
-    if (fread(begin, 1, sizeof first_line - 1, old) != sizeof first_line - 1 || strcmp(begin, first_line) != 0)
+    char start[sizeof first_line] = "";
+    if (fread(start, 1, sizeof first_line - 1, old) != sizeof first_line - 1 || strcmp(start, first_line) != 0)
         return -1;
     const size_t length = sizeof end_of_sections - 1;
     size_t matched = 0;
@@ -75,7 +75,7 @@ static long end_of(FILE *old)
 }
 
 /* Copies the bytes from `from` to `to` (-1: to the end). Returns false if they cannot be read. */
-static bool copy_part(FILE *old, FILE *file, long from, long to)
+static bool copy_range(FILE *old, FILE *file, long from, long to)
 {
     if (fseek(old, from, SEEK_SET))
         return false;
@@ -100,7 +100,7 @@ typedef struct old_page {
 } old_page;
 
 /* Opens the old page, if the file exists. */
-static th_status open_old(th_context *ctx, const char *path, old_page *old)
+static th_status open_old_page(th_context *ctx, const char *path, old_page *old)
 {
     struct stat status;
     const int exists = th_path_exists(path, &status);
@@ -108,7 +108,7 @@ static th_status open_old(th_context *ctx, const char *path, old_page *old)
     old->file = exists > 0 ? th_regular_open(path, NULL, &reason) : NULL;
     if (reason)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, reason);
-    old->end = old->file ? end_of(old->file) : 0;
+    old->end = old->file ? find_sections_end(old->file) : 0;
     if (old->end < 0)
         return th_fail(ctx, TH_ERROR_FILE, operation,
                        "%.300s is not a page of th_tape_write_html; without append it would be replaced", path);
@@ -119,13 +119,13 @@ static th_status open_old(th_context *ctx, const char *path, old_page *old)
 static bool write_page(const th_page *page, FILE *file, const old_page *old, const th_html_options *options)
 {
     const char *title = options->title ? options->title : "Tape";
-    if (old->file && !copy_part(old->file, file, 0, old->end))
+    if (old->file && !copy_range(old->file, file, 0, old->end))
         return false;
     if (old->file == NULL)
         put_head(file, title);
     put_section(page, file, options, title);
     if (old->file)
-        return copy_part(old->file, file, old->end, -1) && !ferror(file);
+        return copy_range(old->file, file, old->end, -1) && !ferror(file);
     fputs(end_of_sections, file);
     put_foot(file);
     return !ferror(file);
@@ -135,7 +135,7 @@ static th_status write_file(const th_page *page, th_context *ctx, const char *pa
 {
     old_page old = {NULL, 0};
     th_atomic_file file;
-    if ((!options->append || open_old(ctx, path, &old) == TH_OK) &&
+    if ((!options->append || open_old_page(ctx, path, &old) == TH_OK) &&
         th_text_file_begin(&file, ctx, path, operation) == TH_OK)
         th_text_file_end(&file, write_page(page, file.file, &old, options), ctx, path, operation);
     if (old.file)

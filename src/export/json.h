@@ -19,7 +19,7 @@ void th_put_json_sizes(FILE *file, int ndim, const int64_t *size);
 /* Reduces a shape to at most `limit` elements, from its largest axes: the first elements along each axis remain. */
 void th_crop_sizes(int ndim, int64_t *size, int64_t limit);
 /* Writes an array as an object: the shape that is shown, the type, and the elements as base64. An array with more than
- * `limit` elements is cropped. Elements that are neither float32 nor float64 are written as float64, bool as float32. */
+ * `limit` elements is cropped. bool is written as float32, and other types that are not floating as float64. */
 void th_put_json_array(FILE *file, const th_array *array, int64_t limit);
 
 #endif

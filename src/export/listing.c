@@ -84,10 +84,10 @@ th_status th_listing_array_strided(th_listing *listing, const th_array *like, th
 
 /* -- the list of tensors -- */
 
-bool th_index_table_make(th_index_table *t, th_context *ctx, int64_t most, const char *operation)
+bool th_index_table_init(th_index_table *t, th_context *ctx, int64_t max_indices, const char *operation)
 {
     int64_t slots = 16;
-    while (slots < 2 * most)
+    while (slots < 2 * max_indices)
         slots *= 2;
     t->mask = (uint64_t)slots - 1;
     t->slot = th_listing_zeros(ctx, slots, sizeof *t->slot, &t->bytes, operation);
@@ -97,7 +97,7 @@ bool th_index_table_make(th_index_table *t, th_context *ctx, int64_t most, const
 }
 
 /* Returns the slot of a tensor: it contains the tensor's index, or -1 if the tensor is not in the list. */
-static int64_t *find(const th_index_table *t, const th_listing *listing, const th_tensor_impl *tensor)
+static int64_t *find_slot(const th_index_table *t, const th_listing *listing, const th_tensor_impl *tensor)
 {
     uint64_t at = (uint64_t)(uintptr_t)tensor / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20;
     while (t->slot[at & t->mask] >= 0 && listing->tensor[t->slot[at & t->mask]].tensor != tensor)
@@ -106,14 +106,14 @@ static int64_t *find(const th_index_table *t, const th_listing *listing, const t
 }
 
 /* Returns the index of a tensor, which is added to the list if it is new. */
-static int64_t index_of(const th_index_table *t, th_listing *listing, th_tensor_impl *tensor)
+static int64_t find_or_add_tensor(const th_index_table *t, th_listing *listing, th_tensor_impl *tensor)
 {
     if (tensor == NULL)
         return -1;
-    int64_t *slot = find(t, listing, tensor);
+    int64_t *slot = find_slot(t, listing, tensor);
     if (*slot < 0) {
         *slot = listing->tensors++;
-        listing->tensor[*slot] = (th_listed){.tensor = tensor, .producer = -1, .view_of = -1, .family = -1};
+        listing->tensor[*slot] = (th_listed){.tensor = tensor, .producer = -1, .view_of = -1, .gradient_owner = -1};
     }
     return *slot;
 }
@@ -123,26 +123,27 @@ static void list_tensors(th_listing *listing, const th_index_table *t)
     int64_t at = 0;
     for (int64_t n = 0; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
-        listing->first[n] = at;
+        listing->first_operand[n] = at;
         for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-            const int64_t index = index_of(t, listing, node->operand[i].tensor);
+            const int64_t index = find_or_add_tensor(t, listing, node->operand[i].tensor);
             listing->operand[at++] = index;
             if (i < node->n_inputs || index < 0)
                 continue;
             listing->tensor[index].producer = n;
-            listing->tensor[index].view_of = node->op->flags & TH_OP_VIEW ? listing->operand[listing->first[n]] : -1;
+            listing->tensor[index].view_of =
+                node->op->flags & TH_OP_VIEW ? listing->operand[listing->first_operand[n]] : -1;
         }
     }
-    listing->first[listing->nodes] = at;
+    listing->first_operand[listing->nodes] = at;
     for (int64_t i = 0; i < listing->tensors; i++) {
         const th_tensor_impl *root = listing->tensor[i].tensor->gradient_view.root;
-        listing->tensor[i].family = root ? *find(t, listing, root) : -1;
+        listing->tensor[i].gradient_owner = root ? *find_slot(t, listing, root) : -1;
     }
 }
 
 /* -- checks -- */
 
-static const char *file_of(const char *file)
+static const char *file_or_unknown(const char *file)
 {
     return file ? file : "?";
 }
@@ -155,12 +156,12 @@ static th_status check_value(th_context *ctx, const th_node *node, const th_oper
     if (storage && storage->dropped)
         return th_fail(ctx, TH_ERROR_STATE, operation,
                        "a value of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
-                       node->op->name, file_of(node->file), node->line);
+                       node->op->name, file_or_unknown(node->file), node->line);
     if (storage && storage->version != operand->version)
         return th_fail(ctx, TH_ERROR_STATE, operation,
                        "a value of %s, recorded at %s:%d, was changed at %s:%d; call th_%s before that, and before "
                        "th_optimizer_step",
-                       node->op->name, file_of(node->file), node->line, file_of(storage->changed_file),
+                       node->op->name, file_or_unknown(node->file), node->line, file_or_unknown(storage->changed_file),
                        storage->changed_line, operation);
     return TH_OK;
 }
@@ -174,12 +175,12 @@ static th_status check_types(th_context *ctx, const th_node *node, const char *o
             return th_fail(ctx, TH_ERROR_TYPE, operation,
                            "input %d of %s, recorded at %s:%d, is stored as %s, which is not exported; th_module_store "
                            "converts the weights of a module back to float32",
-                           i, node->op->name, file_of(node->file), node->line, th_dtype_name(input->dtype));
+                           i, node->op->name, file_or_unknown(node->file), node->line, th_dtype_name(input->dtype));
     }
     return TH_OK;
 }
 
-static th_status check_kept(th_listing *listing, const char *operation)
+static th_status check_values_kept(th_listing *listing, const char *operation)
 {
     for (int64_t n = 0; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
@@ -190,19 +191,19 @@ static th_status check_kept(th_listing *listing, const char *operation)
                 return listing->ctx->error;
         const th_tensor_impl *output = th_node_output(node, 0)->tensor;
         th_array gradient;
-        const bool has = th_listing_gradient(output, &gradient);
-        listing->backward |= has;
-        if (node->consumed && !has && th_tensor_numel(output) > 0 && node->n_outputs == 1)
+        const bool has_gradient = th_listing_gradient(output, &gradient);
+        listing->backward_ran |= has_gradient;
+        if (node->consumed && !has_gradient && th_tensor_numel(output) > 0 && node->n_outputs == 1)
             return th_fail(
                 listing->ctx, TH_ERROR_STATE, operation, "the gradient of %s, recorded at %s:%d, was released%s",
-                node->op->name, file_of(node->file), node->line,
+                node->op->name, file_or_unknown(node->file), node->line,
                 listing->ctx->tape->passes.failed ? " because backward failed; clear the tape and run the step again"
                                                   : "; call th_keep_values before the forward");
     }
     return TH_OK;
 }
 
-th_status th_listing_one_pass(const th_listing *listing, const char *operation)
+th_status th_listing_require_one_pass(const th_listing *listing, const char *operation)
 {
     const th_tape_passes *passes = &listing->ctx->tape->passes;
     if (passes->count > 1)
@@ -217,7 +218,7 @@ th_status th_listing_one_pass(const th_listing *listing, const char *operation)
 
 /* -- begin and end -- */
 
-th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation)
+th_status th_listing_begin_unchecked(th_listing *listing, th_context *ctx, const char *operation)
 {
     *listing = (th_listing){.ctx = ctx, .profiling = ctx->profiling, .mark = th_step_get_mark(ctx)};
     ctx->profiling = false;
@@ -226,10 +227,11 @@ th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operat
         listing->operands += th_listing_node(listing, n)->n_inputs + th_listing_node(listing, n)->n_outputs;
     th_index_table t = {NULL, 0, 0};
     listing->tensor = th_listing_zeros(ctx, listing->operands, sizeof *listing->tensor, &listing->bytes[0], operation);
-    listing->first = th_listing_zeros(ctx, listing->nodes, sizeof *listing->first, &listing->bytes[1], operation);
+    listing->first_operand =
+        th_listing_zeros(ctx, listing->nodes, sizeof *listing->first_operand, &listing->bytes[1], operation);
     listing->operand =
         th_listing_zeros(ctx, listing->operands, sizeof *listing->operand, &listing->bytes[2], operation);
-    if (!ctx->error && th_index_table_make(&t, ctx, listing->operands, operation))
+    if (!ctx->error && th_index_table_init(&t, ctx, listing->operands, operation))
         list_tensors(listing, &t);
     th_release(ctx, t.slot, t.bytes);
     return ctx->error;
@@ -237,7 +239,7 @@ th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operat
 
 th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation)
 {
-    if (th_listing_of(listing, ctx, operation) != TH_OK)
+    if (th_listing_begin_unchecked(listing, ctx, operation) != TH_OK)
         return ctx->error;
     if (ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_STATE, operation, "a context with shapes_only has no values");
@@ -246,14 +248,14 @@ th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *ope
     if (listing->nodes == 0)
         return th_fail(ctx, TH_ERROR_STATE, operation,
                        "the tape is empty: nothing was recorded since th_tape_clear, or no leaf requires a gradient");
-    return check_kept(listing, operation);
+    return check_values_kept(listing, operation);
 }
 
 void th_listing_end(th_listing *listing)
 {
     th_context *ctx = listing->ctx;
     th_release(ctx, listing->tensor, listing->bytes[0]);
-    th_release(ctx, listing->first, listing->bytes[1]);
+    th_release(ctx, listing->first_operand, listing->bytes[1]);
     th_release(ctx, listing->operand, listing->bytes[2]);
     th_step_rewind(ctx, listing->mark);
     ctx->profiling = listing->profiling;

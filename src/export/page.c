@@ -45,16 +45,16 @@ static void find_loss(th_page *page)
 }
 
 /* Computes central differences: of tensors with few elements first, so that the budget serves as many as possible. */
-static th_status compute_differences(th_page *page, int64_t most)
+static th_status compute_differences(th_page *page, int64_t max_elements)
 {
     th_listing *listing = &page->listing;
     th_replay replay;
     th_status status = th_replay_begin(&replay, listing, &page->contributions, DIFFERENCE_WORK);
-    for (int64_t size = 1; size / 2 < most && size <= INT64_MAX / 2 && status == TH_OK; size *= 2)
+    for (int64_t size = 1; size / 2 < max_elements && size <= INT64_MAX / 2 && status == TH_OK; size *= 2)
         for (int64_t i = 0; i < listing->tensors && status == TH_OK; i++) {
             const int64_t count = th_tensor_numel(listing->tensor[i].tensor);
             bool computed = false;
-            if (count <= most && count <= size && count > size / 2)
+            if (count <= max_elements && count <= size && count > size / 2)
                 status = th_replay_difference(&replay, i, &page->difference[i], &computed);
             page->difference[i].given |= computed;
         }
@@ -63,12 +63,12 @@ static th_status compute_differences(th_page *page, int64_t most)
 }
 
 /* Looks inside the nodes of attention. */
-static th_status look_inside(th_page *page)
+static th_status look_inside_attention(th_page *page)
 {
     th_context *ctx = page->listing.ctx;
     for (int64_t n = 0; n < page->listing.nodes; n++) {
         th_attention_inside inside;
-        if (th_attention_look(&inside, &page->listing, &page->contributions, n) != TH_OK)
+        if (th_attention_look_inside(&inside, &page->listing, &page->contributions, n) != TH_OK)
             return ctx->error;
         if (!inside.given)
             continue;
@@ -101,7 +101,7 @@ static th_status describe_attributes(th_page *page)
         th_script script = {.listing = page->listing, .file = open_memstream(&text, &size)};
         if (script.file == NULL)
             return th_fail_memory(ctx, "export", FUSED_TEXT);
-        if (th_script_knows(th_listing_node(&page->listing, n)->op))
+        if (th_script_supports(th_listing_node(&page->listing, n)->op))
             th_script_put_attributes(&script, n);
         const bool failed = ferror(script.file);
         if (fclose(script.file) != 0 || failed || text == NULL) {
@@ -134,7 +134,7 @@ static th_status describe_fused(th_page *page)
 
 /* -- the size of the data -- */
 
-static int64_t cropped(const th_array *array, int64_t limit)
+static int64_t cropped_bytes(const th_array *array, int64_t limit)
 {
     th_array shown = *array;
     th_crop_sizes(shown.ndim, shown.size, limit);
@@ -151,7 +151,7 @@ static int64_t attention_bytes(const th_page *page, int64_t limit)
             continue;
         const th_array *const array[] = {&a->scores, &a->mask, &a->weights, &a->dropped, &a->dweights, &a->dscores};
         for (int i = 0; i < 6; i++)
-            bytes += array[i]->given ? cropped(array[i], limit) : 0;
+            bytes += array[i]->given ? cropped_bytes(array[i], limit) : 0;
     }
     return bytes;
 }
@@ -164,23 +164,23 @@ static int64_t tensor_bytes(const th_page *page, int64_t limit)
         const th_tensor_impl *t = page->listing.tensor[i].tensor;
         const th_array value = th_tensor_array(t);
         th_array gradient;
-        bytes += cropped(&value, limit);
+        bytes += cropped_bytes(&value, limit);
         if (th_listing_gradient(t, &gradient))
-            bytes += cropped(&gradient, limit);
+            bytes += cropped_bytes(&gradient, limit);
         if (page->difference[i].given)
-            bytes += cropped(&page->difference[i], limit);
+            bytes += cropped_bytes(&page->difference[i], limit);
     }
     for (int64_t i = 0; i < page->listing.operands; i++)
         if (page->contributions.list[i].how != TH_HOW_NONE)
-            bytes += cropped(&page->contributions.list[i].gradient, limit);
+            bytes += cropped_bytes(&page->contributions.list[i].gradient, limit);
     return bytes;
 }
 
 /* Returns the largest limit with `bytes` at most `most`, but at least 16. */
-static int64_t fitting(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t most)
+static int64_t find_limit(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t max_bytes)
 {
     int64_t limit = 1 << 20;
-    while (limit > 16 && bytes(page, limit) > most)
+    while (limit > 16 && bytes(page, limit) > max_bytes)
         limit -= limit / 8 > 1 ? limit / 8 : 1;
     return limit;
 }
@@ -192,8 +192,8 @@ static void set_limits(th_page *page, int64_t most_elements)
     page->attention_limit = most_elements < INT64_MAX / 4 ? 4 * most_elements : most_elements;
     if (most_elements > 0)
         return;
-    page->attention_limit = fitting(page, attention_bytes, DATA_BYTES / 3 * 2);
-    page->limit = fitting(page, tensor_bytes, DATA_BYTES - attention_bytes(page, page->attention_limit));
+    page->attention_limit = find_limit(page, attention_bytes, DATA_BYTES / 3 * 2);
+    page->limit = find_limit(page, tensor_bytes, DATA_BYTES - attention_bytes(page, page->attention_limit));
 }
 
 /* -- begin and end -- */
@@ -212,10 +212,10 @@ th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *o
     if (ctx->error)
         return ctx->error;
     name_tensors(page);
-    const int64_t most = options->max_differences ? options->max_differences : DEFAULT_DIFFERENCES;
+    const int64_t max_elements = options->max_differences ? options->max_differences : DEFAULT_DIFFERENCES;
     if (th_contributions_begin(&page->contributions, &page->listing) != TH_OK ||
-        (page->listing.backward && most > 0 && compute_differences(page, most) != TH_OK) ||
-        look_inside(page) != TH_OK || describe_fused(page) != TH_OK || describe_attributes(page) != TH_OK)
+        (page->listing.backward_ran && max_elements > 0 && compute_differences(page, max_elements) != TH_OK) ||
+        look_inside_attention(page) != TH_OK || describe_fused(page) != TH_OK || describe_attributes(page) != TH_OK)
         return ctx->error;
     find_loss(page);
     set_limits(page, options->max_elements);

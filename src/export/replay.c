@@ -17,7 +17,7 @@ enum { NODE_WORK = 600 };
 
 /* -- running nodes -- */
 
-static th_array as_float64(const th_array *like, const th_array *value)
+static th_array replay_array(const th_array *like, const th_array *value)
 {
     th_array array = *value;
     memcpy(array.axes, like->axes, sizeof array.axes);
@@ -25,7 +25,7 @@ static th_array as_float64(const th_array *like, const th_array *value)
 }
 
 /* Fills a frame with the arrays of the replay. */
-static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
+static th_status fill_frame(const th_replay *r, int64_t index, th_frame *frame)
 {
     const th_node *node = th_listing_node(r->listing, index);
     if (th_frame_init_from_node(frame, r->listing->ctx, node) != TH_OK)
@@ -33,12 +33,12 @@ static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
     for (int i = 0; i < node->n_inputs; i++) {
         const int64_t id = th_listing_input(r->listing, index, i);
         if (id >= 0)
-            frame->call.input[i] = as_float64(&frame->call.input[i], &r->value[id]);
+            frame->call.input[i] = replay_array(&frame->call.input[i], &r->value[id]);
     }
     for (int i = 0; i < node->n_outputs; i++) {
         const int64_t id = th_listing_output(r->listing, index, i);
         if (id >= 0)
-            frame->call.output[i] = as_float64(&frame->call.output[i], &r->value[id]);
+            frame->call.output[i] = replay_array(&frame->call.output[i], &r->value[id]);
     }
     return TH_OK;
 }
@@ -48,17 +48,18 @@ static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
 static bool is_plain_view(const th_replay *r, int64_t index)
 {
     const int64_t output = th_listing_output(r->listing, index, 0);
-    return (th_listing_node(r->listing, index)->op->flags & TH_OP_VIEW) && r->listing->tensor[output].family != output;
+    return (th_listing_node(r->listing, index)->op->flags & TH_OP_VIEW) &&
+           r->listing->tensor[output].gradient_owner != output;
 }
 
 /* Writes the view of a node's base to *array. */
-static th_status open_view(const th_replay *r, int64_t index, th_array *array)
+static th_status make_view(const th_replay *r, int64_t index, th_array *array)
 {
     const th_array *base = &r->value[th_listing_input(r->listing, index, 0)];
     th_frame frame;
     if (th_frame_init_from_node(&frame, r->listing->ctx, th_listing_node(r->listing, index)) != TH_OK)
         return r->listing->ctx->error;
-    frame.call.input[0] = as_float64(&frame.call.input[0], base);
+    frame.call.input[0] = replay_array(&frame.call.input[0], base);
     if (th_frame_run_shape_rule(&frame) != TH_OK)
         return r->listing->ctx->error;
     *array = frame.output[0];
@@ -67,7 +68,7 @@ static th_status open_view(const th_replay *r, int64_t index, th_array *array)
     return TH_OK;
 }
 
-static th_status run(const th_replay *r, int64_t index)
+static th_status run_node(const th_replay *r, int64_t index)
 {
     const th_node *node = th_listing_node(r->listing, index);
     th_frame frame;
@@ -75,8 +76,8 @@ static th_status run(const th_replay *r, int64_t index)
     if (is_plain_view(r, index) || !(node->op->forward || node->op->flags & TH_OP_VIEW))
         return TH_OK;
     if (!(node->op->flags & TH_OP_VIEW))
-        return open_frame(r, index, &frame) == TH_OK ? th_frame_run(&frame, false) : r->listing->ctx->error;
-    if (open_view(r, index, &view) == TH_OK)
+        return fill_frame(r, index, &frame) == TH_OK ? th_frame_run(&frame, false) : r->listing->ctx->error;
+    if (make_view(r, index, &view) == TH_OK)
         th_copy_array(r->listing->ctx, &r->value[th_listing_output(r->listing, index, 0)], &view, false);
     return r->listing->ctx->error;
 }
@@ -99,7 +100,7 @@ static th_status make_outputs(th_replay *r, int64_t index)
 {
     const th_node *node = th_listing_node(r->listing, index);
     if (is_plain_view(r, index))
-        return open_view(r, index, &r->value[th_listing_output(r->listing, index, 0)]);
+        return make_view(r, index, &r->value[th_listing_output(r->listing, index, 0)]);
     for (int i = 0; i < node->n_outputs; i++) {
         const int64_t id = th_listing_output(r->listing, index, i);
         if (id < 0)
@@ -110,7 +111,7 @@ static th_status make_outputs(th_replay *r, int64_t index)
         if ((view ? th_listing_array : th_listing_array_strided)(r->listing, &output, dtype, &r->value[id]) != TH_OK)
             return r->listing->ctx->error;
     }
-    return run(r, index);
+    return run_node(r, index);
 }
 
 /* -- the loss -- */
@@ -131,14 +132,14 @@ static double inner_product(const th_array *a, const th_array *b)
     return sum;
 }
 
-/* Returns the value from which backward started: the sum of cotangent times value. recorded: of the recorded values,
- * not of the replay. */
-static double loss(const th_replay *r, bool recorded)
+/* Returns the value from which backward started: the sum of cotangent times value. The values are the recorded ones, or
+ * those of the replay. */
+static double compute_loss(const th_replay *r, bool recorded)
 {
     double sum = 0;
     for (int64_t i = 0; i < r->listing->tensors; i++) {
         th_array cotangent;
-        if (!r->all->start[i] || !th_listing_gradient(r->listing->tensor[i].tensor, &cotangent))
+        if (!r->contributions->start[i] || !th_listing_gradient(r->listing->tensor[i].tensor, &cotangent))
             continue;
         const th_array value = recorded ? th_tensor_array(r->listing->tensor[i].tensor) : r->value[i];
         sum += inner_product(&cotangent, &value);
@@ -149,28 +150,28 @@ static double loss(const th_replay *r, bool recorded)
 /* -- differences -- */
 
 /* Marks the tensors and nodes that depend on a tensor, or on a view of its memory. Returns the work to run them. */
-static int64_t mark(th_replay *r, int64_t tensor)
+static int64_t mark_dependents(th_replay *r, int64_t tensor)
 {
     const th_listing *listing = r->listing;
-    memset(r->depends, 0, (size_t)listing->nodes * sizeof *r->depends);
-    memset(r->affects, 0, (size_t)listing->tensors * sizeof *r->affects);
-    r->affects[tensor] = 1;
+    memset(r->node_depends, 0, (size_t)listing->nodes * sizeof *r->node_depends);
+    memset(r->affected, 0, (size_t)listing->tensors * sizeof *r->affected);
+    r->affected[tensor] = 1;
     int64_t work = 0;
     for (int64_t n = listing->tensor[tensor].producer + 1; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
         bool depends = false;
         for (int i = 0; i < node->n_inputs; i++)
-            depends |= th_listing_input(listing, n, i) >= 0 && r->affects[th_listing_input(listing, n, i)];
+            depends |= th_listing_input(listing, n, i) >= 0 && r->affected[th_listing_input(listing, n, i)];
         if (!depends)
             continue;
-        const bool computes = !is_plain_view(r, n) && r->all->order[n] >= 0;
-        r->depends[n] = computes;
+        const bool computes = !is_plain_view(r, n) && r->contributions->order[n] >= 0;
+        r->node_depends[n] = computes;
         work += NODE_WORK;
         for (int i = 0; i < node->n_outputs; i++) {
             const int64_t id = th_listing_output(listing, n, i);
             if (id < 0)
                 continue;
-            r->affects[id] = 1;
+            r->affected[id] = 1;
             work += 2 * th_tensor_numel(listing->tensor[id].tensor);
         }
         work += computes ? th_node_multiply_adds(listing->ctx, node) : 0;
@@ -178,13 +179,13 @@ static int64_t mark(th_replay *r, int64_t tensor)
     return work;
 }
 
-static double loss_with(th_replay *r, double *element, double value)
+static double loss_at(th_replay *r, double *element, double value)
 {
     *element = value;
     for (int64_t n = 0; n < r->listing->nodes && !r->listing->ctx->error; n++)
-        if (r->depends[n])
-            run(r, n);
-    return loss(r, false);
+        if (r->node_depends[n])
+            run_node(r, n);
+    return compute_loss(r, false);
 }
 
 th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *difference, bool *computed)
@@ -195,10 +196,10 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
     th_array gradient;
     int64_t work;
     *computed = false;
-    if (!r->valid || t->family != tensor || !th_listing_gradient(t->tensor, &gradient) ||
-        !th_checked_multiply(mark(r, tensor), 2 * count + 1, &work) || work > r->work)
+    if (!r->valid || t->gradient_owner != tensor || !th_listing_gradient(t->tensor, &gradient) ||
+        !th_checked_multiply(mark_dependents(r, tensor), 2 * count + 1, &work) || work > r->work_left)
         return r->listing->ctx->error;
-    r->work -= work;
+    r->work_left -= work;
     if (th_listing_array(r->listing, value, TH_FLOAT64, difference) != TH_OK)
         return r->listing->ctx->error;
     double *result = difference->data;
@@ -211,24 +212,24 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
     for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &at)) {
         double *element = (double *)(void *)at.address[0];
         const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
-        const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
+        const double above = loss_at(r, element, x + h), below = loss_at(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));
         *element = x;
     }
-    loss_with(r, (double *)value->data, *(double *)value->data);
+    loss_at(r, (double *)value->data, *(double *)value->data);
     return r->listing->ctx->error;
 }
 
 /* -- begin and end -- */
 
 /* Returns whether two losses agree up to the rounding of float32. */
-static bool agree(double a, double b)
+static bool losses_agree(double a, double b)
 {
     return fabs(a - b) <= 1e-3 * (1 + fabs(a) + fabs(b));
 }
 
 /* Returns the units of work of one replay. */
-static int64_t work_of(const th_listing *listing)
+static int64_t replay_work(const th_listing *listing)
 {
     int64_t work = 0;
     for (int64_t i = 0; i < listing->tensors; i++)
@@ -238,21 +239,21 @@ static int64_t work_of(const th_listing *listing)
     return work;
 }
 
-th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributions *all, int64_t work)
+th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributions *contributions, int64_t work)
 {
     th_context *ctx = listing->ctx;
-    *r = (th_replay){.listing = listing, .all = all, .work = work};
+    *r = (th_replay){.listing = listing, .contributions = contributions, .work_left = work};
     r->value = th_listing_zeros(ctx, listing->tensors, sizeof *r->value, &r->bytes[0], "export");
-    r->depends = th_listing_zeros(ctx, listing->nodes, sizeof *r->depends, &r->bytes[1], "export");
-    r->affects = th_listing_zeros(ctx, listing->tensors, sizeof *r->affects, &r->bytes[2], "export");
-    if (ctx->error || work_of(listing) > work)
+    r->node_depends = th_listing_zeros(ctx, listing->nodes, sizeof *r->node_depends, &r->bytes[1], "export");
+    r->affected = th_listing_zeros(ctx, listing->tensors, sizeof *r->affected, &r->bytes[2], "export");
+    if (ctx->error || replay_work(listing) > work)
         return ctx->error;
     for (int64_t i = 0; i < listing->tensors && !ctx->error; i++)
         if (listing->tensor[i].producer < 0)
             copy_leaf(r, i);
     for (int64_t n = 0; n < listing->nodes && !ctx->error; n++)
         make_outputs(r, n);
-    r->valid = !ctx->error && agree(loss(r, true), loss(r, false));
+    r->valid = !ctx->error && losses_agree(compute_loss(r, true), compute_loss(r, false));
     return ctx->error;
 }
 
@@ -260,6 +261,6 @@ void th_replay_end(th_replay *r)
 {
     th_context *ctx = r->listing->ctx;
     th_release(ctx, r->value, r->bytes[0]);
-    th_release(ctx, r->depends, r->bytes[1]);
-    th_release(ctx, r->affects, r->bytes[2]);
+    th_release(ctx, r->node_depends, r->bytes[1]);
+    th_release(ctx, r->affected, r->bytes[2]);
 }

@@ -10,7 +10,7 @@
 
 enum { ROW = 26, TOP = 12, NODE_X = 330, NODE_WIDTH = 260, ARCS = 150, MAX_ROWS = 400 };
 
-static int y_of(int64_t node)
+static int row_y(int64_t node)
 {
     return TOP + (int)node * ROW;
 }
@@ -31,16 +31,17 @@ static void put_leaves(const th_page *page, FILE *file, int64_t index)
         const int64_t id = th_listing_input(&page->listing, index, i);
         if (id < 0 || page->listing.tensor[id].producer >= 0)
             continue;
-        const int room = (int)(sizeof text - strlen(text) - sizeof ", "), most = room < 60 ? room : 60;
-        th_append(text, sizeof text, "%s%.*s", text[0] ? ", " : "", th_utf8_fit(page->name[id], most), page->name[id]);
+        const int room = (int)(sizeof text - strlen(text) - sizeof ", "), max_bytes = room < 60 ? room : 60;
+        th_append(text, sizeof text, "%s%.*s", text[0] ? ", " : "", th_utf8_fit(page->name[id], max_bytes),
+                  page->name[id]);
     }
     if (text[0] == 0)
         return;
-    put_label(file, NODE_X - 14, y_of(index) + 16, "end", text);
-    fprintf(file, "<path stroke=\"currentColor\" d=\"M%d %dh12\"/>\n", NODE_X - 12, y_of(index) + 11);
+    put_label(file, NODE_X - 14, row_y(index) + 16, "end", text);
+    fprintf(file, "<path stroke=\"currentColor\" d=\"M%d %dh12\"/>\n", NODE_X - 12, row_y(index) + 11);
 }
 
-/* Draws arcs from the nodes that made the inputs. A value of the node above needs a short line only. */
+/* Draws arcs from the nodes that made the inputs. A value of the preceding node gets a short line. */
 static void put_arcs(const th_page *page, FILE *file, int64_t index)
 {
     const th_node *node = th_listing_node(&page->listing, index);
@@ -49,15 +50,15 @@ static void put_arcs(const th_page *page, FILE *file, int64_t index)
         const int64_t from = id < 0 ? -1 : page->listing.tensor[id].producer;
         if (from < 0)
             continue;
-        const int right = NODE_X + NODE_WIDTH, begin = y_of(from) + 14, end = y_of(index) + 8;
+        const int right = NODE_X + NODE_WIDTH, start_y = row_y(from) + 14, end_y = row_y(index) + 8;
         if (from == index - 1) {
-            fprintf(file, "<path d=\"M%d %dV%d\"/>\n", NODE_X + 24, y_of(from) + 22, y_of(index));
+            fprintf(file, "<path d=\"M%d %dV%d\"/>\n", NODE_X + 24, row_y(from) + 22, row_y(index));
             continue;
         }
         const int64_t distance = index - from;
-        const int out = 14 + (int)(distance * 6 > ARCS - 30 ? ARCS - 30 : distance * 6);
-        fprintf(file, "<path d=\"M%d %dC%d %d %d %d %d %d\"/>\n", right, begin, right + out, begin, right + out, end,
-                right, end);
+        const int bend = 14 + (int)(distance * 6 > ARCS - 30 ? ARCS - 30 : distance * 6);
+        fprintf(file, "<path d=\"M%d %dC%d %d %d %d %d %d\"/>\n", right, start_y, right + bend, start_y, right + bend,
+                end_y, right, end_y);
     }
 }
 
@@ -69,18 +70,18 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     const char *name = page->name[th_listing_output(&page->listing, index, 0)];
     fprintf(file,
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"22\" rx=\"4\" fill=\"none\" stroke=\"currentColor\"><title>",
-            NODE_X, y_of(index), NODE_WIDTH);
+            NODE_X, row_y(index), NODE_WIDTH);
     th_write_html_text(file, node->path[0] ? node->path : "outside modules");
     fputs("</title></rect>\n", file);
     th_append(text, sizeof text, "%" PRId64 " %.*s %s%s%.*s", index, th_utf8_fit(node->op->name, 32), node->op->name,
               output.ndim ? TH_TEXT(&output) : "", name[0] ? " = " : "", th_utf8_fit(name, 24), name);
-    put_label(file, NODE_X + 8, y_of(index) + 16, "start", text);
+    put_label(file, NODE_X + 8, row_y(index) + 16, "start", text);
 }
 
 void th_page_write_svg(const th_page *page, FILE *file)
 {
     const int64_t rows = page->listing.nodes < MAX_ROWS ? page->listing.nodes : MAX_ROWS;
-    const int width = NODE_X + NODE_WIDTH + ARCS, height = y_of(rows) + 4;
+    const int width = NODE_X + NODE_WIDTH + ARCS, height = row_y(rows) + 4;
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
             "aria-label=\"the recorded operations, first to last\" font-family=\"sans-serif\" font-size=\"12\" "

@@ -16,9 +16,9 @@ static void put_value(FILE *file, double value)
         fputs(value != value ? "NaN" : value > 0 ? "∞" : "−∞", file);
         return;
     }
-    const double size = value < 0 ? -value : value;
-    const bool plain = size == 0 || (size >= 1e-4 && size < 1e6);
-    const th_decimal d = plain ? th_decimal_positional(value, false, 4) : th_decimal_scientific(value, false, 3);
+    const double magnitude = value < 0 ? -value : value;
+    const bool positional = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e6);
+    const th_decimal d = positional ? th_decimal_positional(value, false, 4) : th_decimal_scientific(value, false, 3);
     fprintf(file, "%s%s%s%s", d.negative ? "−" : "", d.whole, d.fraction[0] ? "." : "", d.fraction);
     if (d.exponent[0])
         fprintf(file, "e%s%d", d.exponent_negative ? "−" : "", atoi(d.exponent));

@@ -85,9 +85,10 @@ static void put_contribution(const th_page *page, FILE *file, int64_t node, int 
     const th_contribution *c = th_contribution_of(&page->contributions, &page->listing, node, i);
     const th_listed *input = &page->listing.tensor[th_listing_input(&page->listing, node, i)];
     th_array gradient;
-    const bool same = th_listing_gradient(input->tensor, &gradient) && same_elements(&c->gradient, &gradient);
+    const bool equals_gradient =
+        th_listing_gradient(input->tensor, &gradient) && same_elements(&c->gradient, &gradient);
     fprintf(file, "{\"input\":%d", i);
-    put_array(file, "gradient", same ? NULL : &c->gradient, page->limit);
+    put_array(file, "gradient", equals_gradient ? NULL : &c->gradient, page->limit);
     put_text(file, "how", how[c->how]);
     put_key(file, "summed");
     fputc('[', file);
@@ -123,7 +124,7 @@ static void put_released(const th_page *page, FILE *file, int64_t node)
     fputc('[', file);
     for (int i = 0; i < th_listing_node(&page->listing, node)->n_outputs; i++) {
         const int64_t id = th_listing_output(&page->listing, node, i);
-        if (id < 0 || page->contributions.order[node] < 0 || page->listing.tensor[id].family != id)
+        if (id < 0 || page->contributions.order[node] < 0 || page->listing.tensor[id].gradient_owner != id)
             continue;
         fprintf(file, "%s%" PRId64, separator, id);
         separator = ",";
@@ -178,7 +179,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
 {
     const th_node *node = th_listing_node(&page->listing, index);
     const th_op *op = node->op;
-    const int64_t *operand = &page->listing.operand[page->listing.first[index]];
+    const int64_t *operand = &page->listing.operand[page->listing.first_operand[index]];
     fputs("{\"op\":", file);
     th_put_json_string(file, op->name);
     put_text(file, "value", op->value);
@@ -227,7 +228,7 @@ void th_page_write_json(const th_page *page, FILE *file, const th_html_options *
     th_put_json_string(file, options->title ? options->title : "Tape");
     put_text(file, "library", TAPEHEAD_VERSION);
     put_key(file, "backward");
-    th_put_json_bool(file, page->listing.backward);
+    th_put_json_bool(file, page->listing.backward_ran);
     put_number(file, "loss", page->loss);
     put_tokens(file, options);
     put_key(file, "tensors");

@@ -69,7 +69,7 @@ class Steps(browser.PageTest):
             "const states = [];"
             "for (view.goTo(view.tape.forwardSteps); view.position <= view.tape.steps; view.position++)"
             "  states.push(view.tape.gradientState(tensor, view.position));"
-            "const last = sumOf(tensor.contributions.map((c) => c.gradient));"
+            "const last = addArrays(tensor.contributions.map((c) => c.gradient));"
             "return [states, largestDeviation(last, tensor.gradient).deviation]")
         self.assertEqual(sorted(set(sums[0])), ["complete", "partial", "waiting"])
         self.assertLess(sums[1], 1e-12)

@@ -71,7 +71,7 @@ static int compare_leaves(const char *name, double tolerance)
     for (int64_t i = 0; i < listing.tensors; i++) {
         th_array gradient, difference;
         bool computed;
-        if (!th_listing_gradient(listing.tensor[i].tensor, &gradient) || listing.tensor[i].family != i)
+        if (!th_listing_gradient(listing.tensor[i].tensor, &gradient) || listing.tensor[i].gradient_owner != i)
             continue;
         if (listing.tensor[i].producer < 0) {
             const th_array sum = sum_at(&listing, &all, i);

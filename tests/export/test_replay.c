@@ -70,10 +70,10 @@ static void takes(opened *o, th_tensor *t, int64_t work)
     for (int less = 1; less >= 0; less--) {
         th_array difference;
         bool computed = less != 0;
-        o->replay.work = work - less;
+        o->replay.work_left = work - less;
         ck_assert_int_eq(th_replay_difference(&o->replay, place, &difference, &computed), TH_OK);
         ck_assert_msg(computed == !less, "%d of %d units: %d", (int)(work - less), (int)work, computed);
-        ck_assert_int_eq(o->replay.work, less ? work - 1 : 0);
+        ck_assert_int_eq(o->replay.work_left, less ? work - 1 : 0);
     }
 }
 
@@ -101,10 +101,10 @@ START_TEST(the_budget_is_exact)
     takes(&o, e, (2 * 600 + 2 * (1 + 1)) * (2 * 8 + 1));
     th_array difference;
     bool computed = true;
-    o.replay.work = all * 1000;
+    o.replay.work_left = all * 1000;
     ck_assert_int_eq(th_replay_difference(&o.replay, place_of(&o, view), &difference, &computed), TH_OK);
     ck_assert(!computed);
-    ck_assert_int_eq(o.replay.work, all * 1000);
+    ck_assert_int_eq(o.replay.work_left, all * 1000);
     close_replay(&o);
 }
 END_TEST

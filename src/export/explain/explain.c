@@ -18,8 +18,8 @@ typedef struct explanation {
     int digits;
     int64_t tensor; /* whose gradient is explained: the root of the given one */
     th_element element;
-    int64_t count; /* contributions printed, and their sum */
-    double sum;
+    int64_t count; /* contributions printed */
+    double sum;    /* of these contributions */
 } explanation;
 
 /* -- parts of the text -- */
@@ -40,7 +40,8 @@ static void put_element(const explanation *e, const char *name, int ndim, const 
     fputs(ndim ? "]" : "", e->file);
 }
 
-/* Writes the name of a tensor: its own; y12 for the result of node 12, y12_1 for its second one; else "the leaf". */
+/* Writes the name of a tensor. Without a name, a result is y12 (node 12) or y12_1 (its second result), and a leaf is
+ * "the leaf". */
 static void tensor_name(const explanation *e, int64_t tensor, char name[TH_LISTED_NAME])
 {
     const th_listed *t = &e->listing.tensor[tensor];
@@ -81,15 +82,15 @@ static void put_term(const explanation *e, int64_t node, const th_term *term)
     fputs(" * ", e->file);
     put_number(e, term->factor);
     fputs("    ", e->file);
-    put_element(e, term->output ? "dy1" : "dy", output->ndim, &term->at);
-    if (term->named && term->of.input >= 0) {
+    put_element(e, term->output ? "dy1" : "dy", output->ndim, &term->output_element);
+    if (term->has_source && term->source.input >= 0) {
         char name[TH_LISTED_NAME];
-        operand_name(e, node, term->of.input, name);
+        operand_name(e, node, term->source.input, name);
         fputs(" * ", e->file);
-        put_element(e, name, th_node_input(th_listing_node(&e->listing, node), term->of.input)->tensor->ndim,
-                    &term->of.element);
-    } else if (!term->named) {
-        put_title(e, " * derivative of ", th_listing_output(&e->listing, node, term->output), &term->at);
+        put_element(e, name, th_node_input(th_listing_node(&e->listing, node), term->source.input)->tensor->ndim,
+                    &term->source.element);
+    } else if (!term->has_source) {
+        put_title(e, " * derivative of ", th_listing_output(&e->listing, node, term->output), &term->output_element);
     }
     fputc('\n', e->file);
 }
@@ -97,7 +98,7 @@ static void put_term(const explanation *e, int64_t node, const th_term *term)
 static th_status put_terms(explanation *e, int64_t node, int input)
 {
     th_terms terms;
-    if (th_terms_of(&e->listing, node, input, &e->element, &terms) != TH_OK)
+    if (th_split_terms(&e->listing, node, input, &e->element, &terms) != TH_OK)
         return e->listing.ctx->error;
     for (int i = 0; i < terms.count; i++)
         put_term(e, node, &terms.term[i]);
@@ -202,13 +203,13 @@ static th_status explain(explanation *e, const th_tensor_impl *t, const th_eleme
 {
     th_context *ctx = e->listing.ctx;
     const th_tensor_impl *root = t->gradient_view.root;
-    const int64_t given = th_listing_find(&e->listing, t);
+    const int64_t tensor_index = th_listing_find(&e->listing, t);
     e->tensor = root ? th_listing_find(&e->listing, root) : -1;
-    if (given < 0 || e->tensor < 0 || ctx->tape->passes.count == 0)
+    if (tensor_index < 0 || e->tensor < 0 || ctx->tape->passes.count == 0)
         return th_fail(ctx, TH_ERROR_STATE, operation, "the tensor has no gradient: backward did not reach it");
     e->digits = t->dtype == TH_FLOAT32 ? 7 : 12;
     e->element = *element;
-    put_title(e, "gradient of ", given, element);
+    put_title(e, "gradient of ", tensor_index, element);
     if (t != root) {
         const int64_t offset = t->gradient_view.offset + th_offset_of(t->ndim, element->index, t->gradient_view.stride);
         e->element = element_at(root, offset);
@@ -229,7 +230,8 @@ th_status th_tape_explain(th_context *ctx, FILE *file, th_tensor *tensor, th_sha
     if (file == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");
     explanation e = {.file = file};
-    if (th_listing_begin(&e.listing, ctx, operation) == TH_OK && th_listing_one_pass(&e.listing, operation) == TH_OK) {
+    if (th_listing_begin(&e.listing, ctx, operation) == TH_OK &&
+        th_listing_require_one_pass(&e.listing, operation) == TH_OK) {
         if (th_contributions_begin(&e.contributions, &e.listing) == TH_OK)
             explain(&e, t, &element);
         th_contributions_end(&e.contributions, &e.listing);

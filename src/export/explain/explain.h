@@ -20,17 +20,17 @@ typedef struct th_factor {
 } th_factor;
 
 /* Returns whether the operation is a product or a sum whose factors are elements of its operands. */
-bool th_factor_known(const th_node *node, int input);
+bool th_factor_is_known(const th_node *node, int input);
 /* Returns whether output element `at` depends on element `element` of this input, and sets *factor. */
 bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor);
 
 /* One term of a contribution: dy[at] * factor. */
 typedef struct th_term {
     int output;
-    th_element at;
+    th_element output_element;
     double dy, factor, value;
-    bool named; /* factor is an element of an operand: */
-    th_factor of;
+    bool has_source; /* factor is an element of an operand, or 1: see source */
+    th_factor source;
 } th_term;
 
 enum { TH_MAX_TERMS = 8 };
@@ -44,6 +44,6 @@ typedef struct th_terms {
 } th_terms;
 
 /* Splits the contribution of a node to one element of input `input`. Errors: TH_ERROR_MEMORY, TH_ERROR_STATE. */
-th_status th_terms_of(th_listing *listing, int64_t node, int input, const th_element *element, th_terms *terms);
+th_status th_split_terms(th_listing *listing, int64_t node, int input, const th_element *element, th_terms *terms);
 
 #endif

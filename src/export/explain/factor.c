@@ -12,7 +12,7 @@ double th_element_value(const th_array *array, const th_element *element)
     return th_number_load(array->dtype, (const char *)array->data + offset * (int64_t)th_dtype_size(array->dtype));
 }
 
-static const th_tensor_impl *input_of(const th_node *node, int i)
+static const th_tensor_impl *input_tensor(const th_node *node, int i)
 {
     return th_node_input(node, i)->tensor;
 }
@@ -27,23 +27,23 @@ static th_element broadcast_element(const th_tensor_impl *t, int axes, const th_
     return element;
 }
 
-static bool same(int axes, const th_element *a, const th_element *b)
+static bool same_element(int axes, const th_element *a, const th_element *b)
 {
     return memcmp(a->index, b->index, (size_t)axes * sizeof a->index[0]) == 0;
 }
 
 /* -- sums and elementwise products -- */
 
-static bool of_elementwise(const th_node *node, int input, const th_element *element, const th_element *at,
-                           th_factor *factor)
+static bool elementwise_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                               th_factor *factor)
 {
-    const th_tensor_impl *x = input_of(node, input), *y = th_node_output(node, 0)->tensor;
+    const th_tensor_impl *x = input_tensor(node, input), *y = th_node_output(node, 0)->tensor;
     const th_element broadcast = broadcast_element(x, x->ndim, at, y->ndim);
-    if (!same(x->ndim, &broadcast, element))
+    if (!same_element(x->ndim, &broadcast, element))
         return false;
     factor->input = -1;
     if (th_node_is(node, "mul")) {
-        const th_tensor_impl *other = input_of(node, 1 - input);
+        const th_tensor_impl *other = input_tensor(node, 1 - input);
         factor->input = 1 - input;
         factor->element = broadcast_element(other, other->ndim, at, y->ndim);
     }
@@ -54,14 +54,15 @@ static bool of_elementwise(const th_node *node, int input, const th_element *ele
 
 enum { X, WEIGHT, BIAS };
 
-static bool of_dense(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor)
+static bool dense_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                         th_factor *factor)
 {
-    const int last = input_of(node, X)->ndim - 1;
+    const int last = input_tensor(node, X)->ndim - 1;
     const int64_t output = at->index[last];
     switch (input) {
     case X:
         *factor = (th_factor){WEIGHT, {{output, element->index[last]}}};
-        return same(last, element, at);
+        return same_element(last, element, at);
     case WEIGHT:
         *factor = (th_factor){X, *at};
         factor->element.index[last] = element->index[1];
@@ -71,28 +72,29 @@ static bool of_dense(const th_node *node, int input, const th_element *element, 
         return output == element->index[0];
     default:
         factor->input = -1;
-        return same(last + 1, element, at);
+        return same_element(last + 1, element, at);
     }
 }
 
 /* c[.., m, n] = sum_k a[.., m, k] b[.., k, n] */
-static bool of_matmul(const th_node *node, int input, const th_element *element, const th_element *at,
-                      th_factor *factor)
+static bool matmul_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                          th_factor *factor)
 {
-    const th_tensor_impl *x = input_of(node, input), *other = input_of(node, 1 - input);
-    const int ndim = th_node_output(node, 0)->tensor->ndim, leading = x->ndim - 2, others = other->ndim - 2;
+    const th_tensor_impl *x = input_tensor(node, input), *other = input_tensor(node, 1 - input);
+    const int ndim = th_node_output(node, 0)->tensor->ndim, leading = x->ndim - 2, other_leading = other->ndim - 2;
     const th_element batch = broadcast_element(x, leading, at, ndim - 2);
-    const int kept = input == 0 ? 0 : 1; /* the axis, of the last two, that x shares with the output */
-    *factor = (th_factor){1 - input, broadcast_element(other, others, at, ndim - 2)};
-    factor->element.index[others + kept] = element->index[leading + 1 - kept];
-    factor->element.index[others + 1 - kept] = at->index[ndim - 1 - kept];
-    return same(leading, &batch, element) && element->index[leading + kept] == at->index[ndim - 2 + kept];
+    const int shared_axis = input == 0 ? 0 : 1; /* the axis, of the last two, that x shares with the output */
+    *factor = (th_factor){1 - input, broadcast_element(other, other_leading, at, ndim - 2)};
+    factor->element.index[other_leading + shared_axis] = element->index[leading + 1 - shared_axis];
+    factor->element.index[other_leading + 1 - shared_axis] = at->index[ndim - 1 - shared_axis];
+    return same_element(leading, &batch, element) &&
+           element->index[leading + shared_axis] == at->index[ndim - 2 + shared_axis];
 }
 
-bool th_factor_known(const th_node *node, int input)
+bool th_factor_is_known(const th_node *node, int input)
 {
     if (th_node_is(node, "matmul"))
-        return input_of(node, 0)->ndim > 1 && input_of(node, 1)->ndim > 1;
+        return input_tensor(node, 0)->ndim > 1 && input_tensor(node, 1)->ndim > 1;
     return th_node_is(node, "dense") || th_node_is(node, "mul") || th_node_is(node, "add") ||
            th_node_is(node, "add_scalar") || th_node_is(node, "expand") || (th_node_is(node, "sub") && input == 0) ||
            (th_node_is(node, "dropout_residual") && input == 1);
@@ -101,8 +103,8 @@ bool th_factor_known(const th_node *node, int input)
 bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor)
 {
     if (th_node_is(node, "matmul"))
-        return of_matmul(node, input, element, at, factor);
+        return matmul_factor(node, input, element, at, factor);
     if (th_node_is(node, "dense"))
-        return of_dense(node, input, element, at, factor);
-    return of_elementwise(node, input, element, at, factor);
+        return dense_factor(node, input, element, at, factor);
+    return elementwise_factor(node, input, element, at, factor);
 }

@@ -14,7 +14,7 @@ enum { MOST_RUNS = 1024 };
 
 /* -- the largest terms -- */
 
-/* Returns whether a term is shown before another: NaN first, then by magnitude. */
+/* Returns whether term a is shown before term b: NaN first, then by magnitude. */
 static bool is_larger(const th_term *a, const th_term *b)
 {
     if (isnan(a->value) || isnan(b->value))
@@ -71,15 +71,15 @@ static void split_product(const th_node *node, int input, const th_element *elem
         return;
     const int64_t numel = th_array_numel(&dy);
     for (int64_t i = 0; i < numel; i++) {
-        th_term term = {.output = 0, .named = true};
-        th_index_at(dy.ndim, dy.size, i, term.at.index);
-        if (!th_factor_of(node, input, element, &term.at, &term.of))
+        th_term term = {.output = 0, .has_source = true};
+        th_index_at(dy.ndim, dy.size, i, term.output_element.index);
+        if (!th_factor_of(node, input, element, &term.output_element, &term.source))
             continue;
-        term.dy = th_element_value(&dy, &term.at);
+        term.dy = th_element_value(&dy, &term.output_element);
         term.factor = 1;
-        if (term.of.input >= 0) {
-            const th_array operand = th_tensor_array(th_node_input(node, term.of.input)->tensor);
-            term.factor = th_element_value(&operand, &term.of.element);
+        if (term.source.input >= 0) {
+            const th_array operand = th_tensor_array(th_node_input(node, term.source.input)->tensor);
+            term.factor = th_element_value(&operand, &term.source.element);
         }
         term.value = term.dy * term.factor;
         add_term(terms, &term);
@@ -148,8 +148,8 @@ static th_status split_by_probes(probe *p, const th_element *element, th_terms *
                 return p->listing->ctx->error;
             th_number_store(dy.dtype, at, 0);
             th_term term = {.output = o, .factor = th_element_value(&p->reduced, element)};
-            th_index_at(dy.ndim, dy.size, i, term.at.index);
-            term.dy = th_element_value(&dy, &term.at);
+            th_index_at(dy.ndim, dy.size, i, term.output_element.index);
+            term.dy = th_element_value(&dy, &term.output_element);
             term.value = term.dy * term.factor;
             if (term.factor != 0)
                 add_term(terms, &term);
@@ -158,11 +158,11 @@ static th_status split_by_probes(probe *p, const th_element *element, th_terms *
     return TH_OK;
 }
 
-th_status th_terms_of(th_listing *listing, int64_t node, int input, const th_element *element, th_terms *terms)
+th_status th_split_terms(th_listing *listing, int64_t node, int input, const th_element *element, th_terms *terms)
 {
     const th_node *recorded = th_listing_node(listing, node);
     *terms = (th_terms){.split = true};
-    if (th_factor_known(recorded, input)) {
+    if (th_factor_is_known(recorded, input)) {
         split_product(recorded, input, element, terms);
         return TH_OK;
     }

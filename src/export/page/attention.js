@@ -1,11 +1,11 @@
 /* The panel that opens attention up: every matrix of a node, heads side by side. */
 
 /* Returns how the leading dimensions of the node's arrays are used: the head, and the indices that menus choose. */
-function headsOf(view, node) {
+function headLayout(view, node) {
     const { attention } = node;
     const shape = attention.weights.shape,
         lead = shape.slice(0, -2);
-    const axes = attentionParts(view.tape, node).q?.axes || "";
+    const axes = attentionTensors(view.tape, node).q?.axes || "";
     const headAxis = lead.length && lead[lead.length - 1] === attention.heads ? lead.length - 1 : -1;
     const menuShape = headAxis < 0 ? shape : [...shape.slice(0, headAxis), 1, ...shape.slice(-2)];
     return {
@@ -48,7 +48,7 @@ function sameForAllHeads(array, heads) {
 }
 
 /* Creates the figure of one kind: a matrix for each head. */
-function makeKind(view, node, heads, kinds, [symbol, text, array, palette, row, col]) {
+function makeAttentionMatrix(view, node, heads, kinds, [symbol, text, array, palette, row, col]) {
     const scale = attentionScale(view, kinds, array, palette);
     const count = symbol === "mask" && sameForAllHeads(array, heads) ? 1 : heads.count;
     const bodies = Array.from({ length: count }, (_, h) => {
@@ -87,7 +87,7 @@ function makeKind(view, node, heads, kinds, [symbol, text, array, palette, row, 
 
 /* Returns a sentence if the page has only a part of the matrices. */
 function cropNote(view, node, heads) {
-    const parts = attentionParts(view.tape, node),
+    const parts = attentionTensors(view.tape, node),
         q = parts.q?.shape,
         k = parts.k?.shape;
     if (!q || !k) return null;
@@ -149,14 +149,14 @@ function makeAttentionBackward(view, node, heads, kinds) {
         make(
             "div",
             { class: "kinds" },
-            kinds.backward.map((kind) => makeKind(view, node, heads, kinds.backward, kind)),
+            kinds.backward.map((kind) => makeAttentionMatrix(view, node, heads, kinds.backward, kind)),
         ),
     ];
 }
 
 /* Creates the whole panel of a node. */
 function makeAttention(view, node, kinds) {
-    const heads = headsOf(view, node);
+    const heads = headLayout(view, node);
     view.attentionBoxes = {};
     view.attentionMask = node.attention.mask;
     view.parts.attentionReadout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
@@ -183,7 +183,7 @@ function makeAttention(view, node, kinds) {
         make(
             "div",
             { class: "kinds" },
-            kinds.forward.map((kind) => makeKind(view, node, heads, kinds.forward, kind)),
+            kinds.forward.map((kind) => makeAttentionMatrix(view, node, heads, kinds.forward, kind)),
         ),
         makeAttentionBackward(view, node, heads, kinds),
         view.parts.explanation,

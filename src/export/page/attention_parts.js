@@ -3,14 +3,14 @@
 const PRODUCT = /^(masked_)?matmul$/;
 
 /* Follows the first inputs of a composed attention from the scores up to the product of queries and keys. */
-function productOfScores(tape, scores) {
+function findScoreProduct(tape, scores) {
     let node = tape.nodes[tape.tensors[scores]?.node];
     for (let i = 0; node && !PRODUCT.test(node.op) && i < 8; i++) node = tape.nodes[tape.tensors[node.inputs[0]]?.node];
     return node && PRODUCT.test(node.op) ? node : null;
 }
 
 /* Follows the weights of a composed attention, through dropout, to the product with the values. */
-function productOfWeights(tape, weights) {
+function findOutputProduct(tape, weights) {
     for (let id = weights, i = 0; i < 4; i++) {
         const users = tape.tensors[id].users;
         const product = users.find((node) => PRODUCT.test(node.op) && node.inputs[0] === id);
@@ -23,13 +23,13 @@ function productOfWeights(tape, weights) {
 }
 
 /* Returns the keys before the transpose that the product reads. */
-function keysOf(tape, id) {
+function untransposedKeys(tape, id) {
     const node = tape.nodes[tape.tensors[id]?.node];
     return node?.op === "transpose" || node?.op === "swap_axes" ? node.inputs[0] : id;
 }
 
 /* Returns {q, k, v, o} as tensors, or null where one is not found, and the nodes that compute scores and output. */
-function attentionParts(tape, node) {
+function attentionTensors(tape, node) {
     const tensor = (id) => tape.tensors[id] || null;
     if (!/softmax/.test(node.op))
         return {
@@ -40,11 +40,11 @@ function attentionParts(tape, node) {
             first: node,
             last: node,
         };
-    const first = productOfScores(tape, node.inputs[0]),
-        last = productOfWeights(tape, node.outputs[0]);
+    const first = findScoreProduct(tape, node.inputs[0]),
+        last = findOutputProduct(tape, node.outputs[0]);
     return {
         q: tensor(first?.inputs[0]),
-        k: tensor(first && keysOf(tape, first.inputs[1])),
+        k: tensor(first && untransposedKeys(tape, first.inputs[1])),
         v: tensor(last?.inputs[1]),
         o: tensor(last?.outputs[0]),
         first,
@@ -52,8 +52,8 @@ function attentionParts(tape, node) {
     };
 }
 
-/* Returns a tensor's gradient at a position if it is on the page, and the contribution of attention itself if there
- * are others. */
+/* Returns what attention contributed to a tensor's gradient. Otherwise returns the gradient at this position, or null if
+ * it is not on the page. */
 function gradientThrough(tape, node, tensor, position) {
     if (!node || !tensor || !tape.hasRunBackward(node, position)) return null;
     return (
@@ -74,7 +74,7 @@ function hasDropout(attention) {
 function attentionKinds(view, node) {
     const { tape, position } = view,
         { attention } = node;
-    const { q, k, v, o, first, last } = attentionParts(tape, node);
+    const { q, k, v, o, first, last } = attentionTensors(tape, node);
     const dropped = hasDropout(attention) ? attention.dropped : null;
     const weights = dropped ? "P" : "A";
     const output = last && tape.hasRun(last, position) ? o?.value : null;

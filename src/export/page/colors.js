@@ -25,7 +25,7 @@ function currentTheme() {
     return chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
-function channelsOf(color) {
+function parseColor(color) {
     return [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
 }
 
@@ -33,13 +33,13 @@ function channelsOf(color) {
 function colorBetween(stops, place) {
     const scaled = Math.min(Math.max(place, 0), 1) * (stops.length - 1);
     const i = Math.min(Math.floor(scaled), stops.length - 2);
-    const a = channelsOf(stops[i]),
-        b = channelsOf(stops[i + 1]);
+    const a = parseColor(stops[i]),
+        b = parseColor(stops[i + 1]);
     return a.map((x, k) => Math.round(x + (b[k] - x) * (scaled - i)));
 }
 
 /* Packs a color as a pixel of ImageData on a little-endian machine. */
-function pixelOf([red, green, blue]) {
+function packPixel([red, green, blue]) {
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
@@ -49,7 +49,7 @@ function colorTable(palette, theme) {
     if (!colorTables[key]) {
         const stops = PALETTES[palette][theme];
         colorTables[key] = Uint32Array.from({ length: COLOR_STEPS }, (_, i) =>
-            pixelOf(colorBetween(stops, i / (COLOR_STEPS - 1))),
+            packPixel(colorBetween(stops, i / (COLOR_STEPS - 1))),
         );
     }
     return colorTables[key];
@@ -65,7 +65,7 @@ function scaleOf(palette, arrays) {
 
 /* Returns the place of a number on a scale, from 0 to 1. With scale.root the colors follow the square root, so that one
  * scale shows small and large numbers. */
-function placeOn(scale, x) {
+function positionOnScale(scale, x) {
     if (scale.root && scale.high > 0) return (1 + Math.sign(x) * Math.sqrt(Math.abs(x) / scale.high)) / 2;
     return scale.high > scale.low ? (x - scale.low) / (scale.high - scale.low) : 0.5;
 }
@@ -75,10 +75,10 @@ function cellColors(scale, x, hidden) {
     const theme = currentTheme();
     const color =
         hidden || x === -Infinity
-            ? channelsOf(MASKED[theme])
+            ? parseColor(MASKED[theme])
             : Number.isNaN(x)
-              ? channelsOf(NOT_A_NUMBER)
-              : colorBetween(PALETTES[scale.palette][theme], placeOn(scale, x));
+              ? parseColor(NOT_A_NUMBER)
+              : colorBetween(PALETTES[scale.palette][theme], positionOnScale(scale, x));
     const [r, g, b] = color.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
     return { background: `rgb(${color})`, color: luminance > 0.179 ? "#000" : "#fff" };
@@ -93,12 +93,12 @@ function isHidden(matrix, i) {
 function colorPixels(pixels, matrix, scale) {
     const theme = currentTheme();
     const table = colorTable(scale.palette, theme);
-    const masked = pixelOf(channelsOf(MASKED[theme])),
-        nan = pixelOf(channelsOf(NOT_A_NUMBER));
+    const masked = packPixel(parseColor(MASKED[theme])),
+        nan = packPixel(parseColor(NOT_A_NUMBER));
     const { numbers, offset } = matrix;
     for (let i = 0; i < pixels.length; i++) {
         const x = numbers[offset + i];
-        const place = Math.min(Math.max(placeOn(scale, x), 0), 1);
+        const place = Math.min(Math.max(positionOnScale(scale, x), 0), 1);
         pixels[i] =
             x === -Infinity || isHidden(matrix, i)
                 ? masked

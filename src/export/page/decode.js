@@ -1,7 +1,7 @@
 /* Decodes the arrays of the JSON, and takes matrices out of them. */
 
 /* Decodes base64. Browsers from before 2025 have only atob. */
-function bytesOf(base64) {
+function decodeBase64(base64) {
     if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
     const text = atob(base64);
     const bytes = new Uint8Array(text.length);
@@ -12,7 +12,7 @@ function bytesOf(base64) {
 /* Returns the numbers of an array. They are decoded at the first use. */
 function numbersOf(array) {
     if (!array.numbers) {
-        const bytes = bytesOf(array.data);
+        const bytes = decodeBase64(array.data);
         array.numbers = array.type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
     }
     return array.numbers;
@@ -38,7 +38,7 @@ function matrixOf(array, leading) {
     return { numbers: numbersOf(array), type: array.type, offset: offset * rows * cols, rows, cols };
 }
 
-function at(matrix, i, j) {
+function numberAt(matrix, i, j) {
     return matrix.numbers[matrix.offset + i * matrix.cols + j];
 }
 
@@ -49,7 +49,7 @@ function rowOf(matrix, i) {
 }
 
 /* Returns the least and the largest finite number of an array. */
-function limitsOf(array) {
+function rangeOf(array) {
     if (!array.limits) {
         const numbers = numbersOf(array);
         let least = Infinity,
@@ -66,11 +66,11 @@ function limitsOf(array) {
 
 /* Returns the largest absolute value of several arrays. */
 function largestOf(arrays) {
-    return Math.max(0, ...arrays.filter(Boolean).map((array) => Math.max(...limitsOf(array).map(Math.abs))));
+    return Math.max(0, ...arrays.filter(Boolean).map((array) => Math.max(...rangeOf(array).map(Math.abs))));
 }
 
 /* Returns the index of the element number `flat`. */
-function unravel(flat, shape) {
+function unravelIndex(flat, shape) {
     const index = [];
     for (let i = shape.length - 1; i >= 0; i--) {
         index.unshift(flat % shape[i]);
@@ -93,11 +93,11 @@ function largestDeviation(a, b) {
             place = i;
         }
     }
-    return x.length ? { deviation: worst, index: unravel(place, a.shape) } : null;
+    return x.length ? { deviation: worst, index: unravelIndex(place, a.shape) } : null;
 }
 
 /* Adds arrays of one shape. null if the shapes differ. */
-function sumOf(arrays) {
+function addArrays(arrays) {
     if (arrays.length === 0 || arrays.some((array) => !array || String(array.shape) !== String(arrays[0].shape)))
         return null;
     const sum = Float64Array.from(numbersOf(arrays[0]));

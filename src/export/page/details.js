@@ -45,7 +45,7 @@ function differenceFigure(view, tensor) {
 }
 
 /* Says what backward did with a contribution. */
-function howText(contribution) {
+function contributionText(contribution) {
     const words = {
         written: "written: the first contribution",
         added: "added to the earlier contributions",
@@ -65,12 +65,12 @@ function makeContribution(view, contribution, last) {
     const tensor = tape.tensors[contribution.node.inputs[contribution.input]];
     const name = gradientNameOf(tape, tensor),
         state = tape.gradientState(tensor, position);
-    const received = tape.received(tensor, position).length;
+    const received = tape.contributionsAt(tensor, position).length;
     const gradient = tape.gradientAt(tensor, position);
     const note = make(
         "p",
         { class: "note" },
-        make("span", { class: `how ${contribution.how.replace(" ", "-")}` }, howText(contribution)),
+        make("span", { class: `how ${contribution.how.replace(" ", "-")}` }, contributionText(contribution)),
     );
     const title = contribution.gradient === gradient ? name : `contribution to ${name}`;
     const own = contribution.gradient
@@ -125,7 +125,7 @@ function makeBackward(view, node) {
         make("h5", {}, "Result"),
         contributions.map((c, i) => makeContribution(view, c, targets.lastIndexOf(targets[i]) === i)),
         contributions.length ? null : make("p", { class: "absent" }, "No input requires a gradient."),
-        released.length ? make("p", { class: "note" }, "Released after this step: ", listOf(released), ".") : null,
+        released.length ? make("p", { class: "note" }, "Released after this step: ", joinNames(released), ".") : null,
     );
 }
 
@@ -223,7 +223,7 @@ function makeTensorDetails(view, tensor) {
     const name = nameOf(tape, tensor);
     const gradient = tape.gradientAt(tensor, position),
         state = tape.gradientState(tensor, position);
-    const from = tape.received(tensor, position).map((contribution) => contribution.node);
+    const from = tape.contributionsAt(tensor, position).map((contribution) => contribution.node);
     const facts = [
         ["kind", tensor.kind],
         ["type", tensor.type],

@@ -28,7 +28,7 @@ function makeSvg(tag, attributes, ...children) {
     return element;
 }
 
-/* Replaces the children, except if the keyboard's focus would be lost: then the caller's `key` finds it again. */
+/* Replaces the children. If a child had the keyboard's focus, the new child with the same data-key gets the focus. */
 function replaceChildren(element, ...children) {
     const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     element.replaceChildren(...listOfChildren(children));

@@ -9,7 +9,7 @@ function pickScore(view, node, h, i, j) {
 }
 
 /* Returns the marks of each matrix: the cell, the cells that it was computed from, and the rows it contributes to. */
-function pickMarks(i, j) {
+function sourceMarks(i, j) {
     const row = (k, kind) => ({ i: k, j: 0, rows: 1, cols: 1e9, kind });
     const cell = { i, j, rows: 1, cols: 1, kind: "cell" };
     return {
@@ -38,8 +38,8 @@ function closePick(view) {
     Object.values(view.attentionBoxes).forEach((box) => box.show("pick", []));
 }
 
-function markPick(view, { h, i, j }) {
-    const marks = pickMarks(i, j);
+function markSources(view, { h, i, j }) {
+    const marks = sourceMarks(i, j);
     for (const [key, box] of Object.entries(view.attentionBoxes)) {
         const [symbol, head] = key.split(" ");
         const rects = Number(head) === h || symbol === "mask" ? marks[symbol] || [] : [];
@@ -51,7 +51,7 @@ function markPick(view, { h, i, j }) {
 }
 
 /* Returns row i of a matrix; null if the page has only a part of it. */
-function wholeRow(matrix, i) {
+function completeRow(matrix, i) {
     return matrix && matrix.whole && i < matrix.rows ? rowOf(matrix, i) : null;
 }
 
@@ -62,14 +62,14 @@ function dot(a, b) {
 }
 
 /* Puts a negative number in parentheses. */
-function factor(x) {
+function factorText(x) {
     return x < 0 ? `(${shortNumber(x)})` : shortNumber(x);
 }
 
 /* Writes the first terms of the sum of products a[k] b[k]. */
 function sumText(a, b) {
     const count = Math.min(a.length, b.length);
-    const terms = Array.from({ length: Math.min(count, TERMS) }, (_, k) => `${factor(a[k])}·${factor(b[k])}`);
+    const terms = Array.from({ length: Math.min(count, TERMS) }, (_, k) => `${factorText(a[k])}·${factorText(b[k])}`);
     return terms.join(" + ") + (count > TERMS ? ` + … (${count} terms)` : "");
 }
 
@@ -88,15 +88,15 @@ function makeLine(name, formula, numbers, result, note) {
 
 /* Creates the lines of forward. */
 function forwardLines(m, i, j, attention) {
-    const q = wholeRow(m.Q, i),
-        k = wholeRow(m.K, j),
+    const q = completeRow(m.Q, i),
+        k = completeRow(m.K, j),
         place = `[${i},${j}]`;
-    const score = at(m.S, i, j);
+    const score = numberAt(m.S, i, j);
     const product = q && k ? dot(q, k) * attention.scale : NaN;
     const same = Math.abs(product - score) <= 1e-3 * Math.max(1e-3, Math.abs(score));
     const note = same
         ? ""
-        : score === -Infinity || (m.mask && at(m.mask, i, j) === 0)
+        : score === -Infinity || (m.mask && numberAt(m.mask, i, j) === 0)
           ? "the mask hides this pair"
           : "mask, soft cap or slopes change the product";
     return [
@@ -109,7 +109,7 @@ function forwardLines(m, i, j, attention) {
                   note,
               )
             : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
-        makeLine(`A${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j))),
+        makeLine(`A${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(numberAt(m.A, i, j))),
     ];
 }
 
@@ -122,16 +122,16 @@ function backwardLines(m, i, j) {
     writeJacobianRow(a, j, jacobian, 0);
     const weight = a[j],
         mean = dot(a, da),
-        result = at(m.dS, i, j);
-    const dout = wholeRow(m.dO, i),
-        v = wholeRow(m.V, j);
+        result = numberAt(m.dS, i, j);
+    const dout = completeRow(m.dO, i),
+        v = completeRow(m.V, j);
     const product = dout && v ? dot(dout, v) : null;
     const dropped = product !== null && Math.abs(product - da[j]) > 1e-3 * Math.max(1e-6, Math.abs(product));
     return [
         makeLine(
             `dS${place}`,
             "A (dA − Σ A dA)",
-            `${shortNumber(weight)} · (${shortNumber(da[j])} − ${factor(mean)})`,
+            `${shortNumber(weight)} · (${shortNumber(da[j])} − ${factorText(mean)})`,
             shortNumber(result),
         ),
         product === null
@@ -167,12 +167,12 @@ function writeJacobianRow(a, j, row, begin) {
 }
 
 /* Creates the lines of what dS[i, j] contributes to. */
-function onwardLines(m, i, j, scale) {
-    const ds = at(m.dS, i, j);
+function contributionLines(m, i, j, scale) {
+    const ds = numberAt(m.dS, i, j);
     const vector = (row) =>
         `[${Array.from(row.subarray(0, TERMS), (x) => shortNumber(ds * scale * x)).join(", ")}${row.length > TERMS ? ", …" : ""}]`;
-    const q = wholeRow(m.Q, i),
-        k = wholeRow(m.K, j);
+    const q = completeRow(m.Q, i),
+        k = completeRow(m.K, j);
     return [
         k ? makeLine(`to dQ[${i}]`, `dS[${i},${j}] scale K[${j}]`, "", vector(k)) : null,
         q ? makeLine(`to dK[${j}]`, `dS[${i},${j}] scale Q[${i}]`, "", vector(q)) : null,
@@ -216,7 +216,7 @@ function jacobianFigure(view, m, i, j) {
 /* Returns the matrices of a head by their symbols. matrix.whole is false if columns of Q, K, V, O or their gradients
  * are cropped. */
 function matricesOf(view, node, heads, kinds, h) {
-    const { q, k, v, o } = attentionParts(view.tape, node);
+    const { q, k, v, o } = attentionTensors(view.tape, node);
     const widths = { Q: q, K: k, V: v, O: o, dQ: q, dK: k, dV: v, dO: o };
     const m = {};
     for (const [symbol, , array] of [...kinds.forward, ...kinds.backward]) {
@@ -229,12 +229,12 @@ function matricesOf(view, node, heads, kinds, h) {
 /* Shows the explanation of the chosen score, and marks its sources. */
 function showPick(view) {
     const { node, h, i, j } = view.pick;
-    const heads = headsOf(view, node),
+    const heads = headLayout(view, node),
         kinds = attentionKinds(view, node);
     const m = matricesOf(view, node, heads, kinds, h);
     const backward = m.dS && m.dA;
     if (i >= m.A.rows || j >= m.A.cols) return;
-    markPick(view, view.pick);
+    markSources(view, view.pick);
     const tokens = view.tape.tokens;
     const pair =
         tokens && tokens.length >= Math.max(m.A.rows, m.A.cols) ? ` (“${tokens[i]}” looks at “${tokens[j]}”)` : "";
@@ -258,7 +258,7 @@ function showPick(view) {
                 { class: "lines" },
                 backward ? backwardLines(m, i, j) : null,
                 forwardLines(m, i, j, node.attention),
-                backward ? onwardLines(m, i, j, node.attention.scale) : null,
+                backward ? contributionLines(m, i, j, node.attention.scale) : null,
             ),
             backward ? jacobianFigure(view, m, i, j) : null,
         ),

@@ -1,7 +1,7 @@
 /* Draws the graph as SVG: boxes, edges, leaves and nodes. A step changes classes only (graph_states.js). */
 
 /* Divides the name of an operation into lines that fit into a node. */
-function opLines(op) {
+function nameLines(op) {
     if (op.length <= LONG_NAME) return [op];
     const end = op.lastIndexOf("_", LONG_NAME) + 1 || LONG_NAME;
     return [op.slice(0, end), shorten(op.slice(end), LONG_NAME)];
@@ -41,7 +41,7 @@ function leafText(view, tensor, unit) {
     return shorten(module && name.startsWith(`${module}.`) ? name.slice(module.length + 1) : name, 17);
 }
 
-/* Draws a leaf beside the node that reads it. A node that is not the first to read it has it in italics. */
+/* Draws a leaf beside the node that reads it. The text is in italics if an earlier node reads the same leaf. */
 function drawLeaf(view, graph, unit, tensor, k) {
     const count = unit.leaves.length,
         height = LEAF.height;
@@ -94,7 +94,7 @@ function drawBadge() {
 function drawNode(view, unit) {
     const { node } = unit;
     const output = view.tape.tensors[node.outputs[0]];
-    const lines = opLines(node.op),
+    const lines = nameLines(node.op),
         bottom = unit.height - 7;
     return makeSvg(
         "g",

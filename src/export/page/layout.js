@@ -6,7 +6,7 @@ const NODE = { width: 132, height: 38, gapX: 16, gapY: 16 };
 const LEAF = { width: 118, height: 17 };
 const LONG_NAME = 17; /* characters of an operation that fit into a line of a node */
 const BOX = { head: 26, foot: 8, inset: 6 };
-const OPEN_NODES = 40; /* in a longer tape, boxes inside boxes are closed at first */
+const OPEN_NODES = 40; /* a longer tape shows boxes inside boxes closed at first */
 
 /* Returns the tree of modules: boxes {title, path, key, level, children} and nodes, in recording order. */
 function moduleTree(nodes) {
@@ -26,12 +26,12 @@ function moduleTree(nodes) {
         }
         open[open.length - 1].children.push(node);
     }
-    return mergeSingles(root);
+    return mergeOnlyChildren(root);
 }
 
 /* Joins a box with its only child, if that is a box: "layers" and "0" become "layers.0". */
-function mergeSingles(box) {
-    box.children = box.children.map((child) => (child.children ? mergeSingles(child) : child));
+function mergeOnlyChildren(box) {
+    box.children = box.children.map((child) => (child.children ? mergeOnlyChildren(child) : child));
     const only =
         box.children.length === 1 && box.children[0].children && box.title !== undefined ? box.children[0] : null;
     return only ? { ...only, title: `${box.title}.${only.title}`, key: box.key } : box;
@@ -44,8 +44,8 @@ function setLevels(box, level) {
     return box;
 }
 
-function nodesIn(box) {
-    return box.children.flatMap((child) => (child.children ? nodesIn(child) : [child]));
+function nodesOfBox(box) {
+    return box.children.flatMap((child) => (child.children ? nodesOfBox(child) : [child]));
 }
 
 function allBoxes(box) {
@@ -67,7 +67,7 @@ function initiallyClosed(tree, count) {
 function visibleRows(box, closed) {
     return box.children.flatMap((child) => {
         if (!child.children) return [{ unit: { nodes: [child], node: child, level: box.level } }];
-        if (closed.has(child.key)) return [{ unit: { nodes: nodesIn(child), box: child, level: box.level } }];
+        if (closed.has(child.key)) return [{ unit: { nodes: nodesOfBox(child), box: child, level: box.level } }];
         return [{ head: child }, ...visibleRows(child, closed), { foot: child }];
     });
 }

@@ -6,8 +6,8 @@ const TABLE_COLUMNS = 12,
 const PART_ROWS = 10,
     PART_COLUMNS = 8; /* of the table of numbers beside a heat map */
 
-/* Marks the row of token `query` and the column of token `key` in every matrix. An axis T has queries, S has keys. In a
- * matrix with a single axis of tokens, both mark it. */
+/* Marks the row of token `query` and the column of token `key` in every matrix. Axis T has queries, axis S has keys. A
+ * matrix with one axis of tokens gets both marks. */
 function markTokens(view, query, key) {
     view.matrices = view.matrices.filter((box) => box.isConnected);
     for (const box of view.matrices) box.show("hover", tokenBands(box.matrix, box.axes, query, key));
@@ -42,7 +42,7 @@ function matrixOptions(view, matrix, options) {
         colLabels: labelsOf(view, axes.col, matrix.cols),
         write: view.allDigits ? fullNumber : shortNumber,
         hover(i, j) {
-            readout.textContent = `${options.symbol || ""}[${i}, ${j}] = ${fullNumber(at(matrix, i, j), matrix.type)}`;
+            readout.textContent = `${options.symbol || ""}[${i}, ${j}] = ${fullNumber(numberAt(matrix, i, j), matrix.type)}`;
             const token = (letter) => (axes.row === letter ? i : axes.col === letter ? j : null);
             markTokens(view, token("T"), token("S"));
             options.moved?.(i, j);

@@ -140,7 +140,7 @@ function makeTokens(view) {
 }
 
 /* Moves what readers without JavaScript see into a closed element at the end, without its title. */
-function foldStatic(root) {
+function foldStaticContent(root) {
     const parts = root.querySelectorAll(":scope > .static");
     root.querySelector(":scope > h2")?.remove();
     return parts.length
@@ -149,10 +149,10 @@ function foldStatic(root) {
 }
 
 /* Decodes the arrays of attention while the page is idle, one at a time, so that no step waits for them. */
-function decodeAhead(tape) {
+function decodeWhileIdle(tape) {
     const arrays = tape.nodes.flatMap((node) => Object.values(node.attention || {})).filter((part) => part?.shape);
     const decodeNext = () => {
-        if (arrays.length) limitsOf(arrays.shift());
+        if (arrays.length) rangeOf(arrays.shift());
         if (arrays.length) setTimeout(decodeNext, 50);
     };
     setTimeout(decodeNext, 500);
@@ -163,7 +163,7 @@ function buildView(root, tape) {
     const view = new View(root, tape);
     const { parts } = view;
     root.classList.add("tapehead");
-    const plain = foldStatic(root);
+    const plain = foldStaticContent(root);
     parts.graph = make("div", { class: "graph" });
     parts.details = make("div", { class: "details", "aria-label": "Selected node or tensor", role: "region" });
     parts.attention = make("section", { class: "attention-panel", hidden: true });
@@ -172,7 +172,7 @@ function buildView(root, tape) {
         "div",
         { class: "viewer" },
         makeHeader(view),
-        make("div", { class: "control" }, makeSteps(view), parts.sentence),
+        make("div", { class: "control" }, makeStepBar(view), parts.sentence),
         makeTokens(view),
         make("div", { class: "panes" }, parts.graph, parts.details),
         parts.attention,
@@ -185,7 +185,7 @@ function buildView(root, tape) {
     drawGraph(view);
     view.refresh();
     scrollToUnit(view);
-    decodeAhead(tape);
+    decodeWhileIdle(tape);
     return view;
 }
 
@@ -219,12 +219,12 @@ function listenToPrinting() {
     addEventListener("afterprint", () => setTheme(before));
 }
 
-function start() {
+function startViewer() {
     document.querySelectorAll('section > script[type="application/json"]').forEach(openSection);
     listenToKeys(views);
     listenToPrinting();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 }
 
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
-else start();
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", startViewer);
+else startViewer();

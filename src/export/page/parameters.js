@@ -17,7 +17,7 @@ function makeThumbnail(view, array, palette, name) {
         class: "heat thumbnail",
         role: "img",
         style: `width:${geometry.width}px;height:${geometry.height}px`,
-        "aria-label": `${name}: from ${limitsOf(array).map(shortNumber).join(" to ")}`,
+        "aria-label": `${name}: from ${rangeOf(array).map(shortNumber).join(" to ")}`,
     });
     canvas.draw = () => drawMap(canvas, matrix, { scale }, geometry);
     mapObserver.observe(canvas);
@@ -30,7 +30,7 @@ function gradientCell(view, tensor) {
     const state = tape.gradientState(tensor, position);
     const gradient = tape.gradientAt(tensor, position);
     if (!gradient) return make("td", { class: "absent" }, whyNoGradient(tape, tensor, position));
-    const range = `${state === "partial" ? "so far " : ""}${limitsOf(gradient).map(shortNumber).join(" … ")}`;
+    const range = `${state === "partial" ? "so far " : ""}${rangeOf(gradient).map(shortNumber).join(" … ")}`;
     return make(
         "td",
         {},
@@ -75,7 +75,7 @@ function makeParameterRow(view, tensor) {
                 ? [
                       makeThumbnail(view, tensor.value, "value", name),
                       countOf(tensor.value.shape) > 1
-                          ? make("div", { class: "range" }, limitsOf(tensor.value).map(shortNumber).join(" … "))
+                          ? make("div", { class: "range" }, rangeOf(tensor.value).map(shortNumber).join(" … "))
                           : null,
                   ]
                 : make("span", { class: "absent" }, whyNoValue(tensor)),
@@ -93,7 +93,7 @@ function refreshParameters(view) {
     const { tape, position } = view;
     const leaves = [...tape.parameters(), ...tape.otherLeaves()];
     const rows = leaves.map((tensor) => {
-        const key = `${tape.gradientState(tensor, position)} ${tape.received(tensor, position).length} ${view.allDigits} ${view.version}`;
+        const key = `${tape.gradientState(tensor, position)} ${tape.contributionsAt(tensor, position).length} ${view.allDigits} ${view.version}`;
         if (view.parameterRows.get(tensor)?.key !== key)
             view.parameterRows.set(tensor, { key, row: makeParameterRow(view, tensor) });
         return view.parameterRows.get(tensor).row;

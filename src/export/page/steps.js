@@ -30,7 +30,7 @@ function whenBackwardRuns(view, node, key) {
 }
 
 /* Creates the bar. */
-function makeSteps(view) {
+function makeStepBar(view) {
     const { tape } = view;
     const move = (position) => () => view.goTo(typeof position === "function" ? position() : position);
     const slider = make("input", {
@@ -89,13 +89,13 @@ function makeSteps(view) {
 }
 
 /* Returns the names of tensors as a list in words. */
-function listOf(names) {
+function joinNames(names) {
     return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 }
 
 function forwardSentence(tape, node) {
     const output = tape.tensors[node.outputs[0]];
-    const saves = node.saved?.length ? ` It saves ${listOf(node.saved)} for backward.` : "";
+    const saves = node.saved?.length ? ` It saves ${joinNames(node.saved)} for backward.` : "";
     return `Forward: node ${node.id}, ${node.op}, computes ${shapeText(output.shape, output.axes)}.${saves}`;
 }
 
@@ -104,7 +104,7 @@ function backwardSentence(tape, node) {
         const name = nameOf(tape, tape.tensors[node.inputs[c.input]]);
         return `${name} (${c.how})`;
     });
-    const result = targets.length ? `gives a gradient to ${listOf(targets)}` : "gives no gradient";
+    const result = targets.length ? `gives a gradient to ${joinNames(targets)}` : "gives no gradient";
     return `Backward: node ${node.id}, ${node.op}, ${result}.`;
 }
 

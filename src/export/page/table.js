@@ -1,7 +1,7 @@
 /* A small matrix as a table of numbers, each cell in its color. */
 
 function makeCell(matrix, options, i, j) {
-    const x = at(matrix, i, j);
+    const x = numberAt(matrix, i, j);
     const { background, color } = cellColors(options.scale, x, isHidden(matrix, i * matrix.cols + j));
     return make(
         "td",
@@ -43,14 +43,14 @@ function makeTablePart(matrix, options, window) {
 }
 
 function addTablePointer(table, options) {
-    const cellOf = (event) => event.target.closest("td[data-i]")?.dataset;
+    const cellOfEvent = (event) => event.target.closest("td[data-i]")?.dataset;
     table.addEventListener("pointerover", (event) => {
-        const cell = cellOf(event);
+        const cell = cellOfEvent(event);
         if (cell) options.hover(Number(cell.i), Number(cell.j));
     });
     table.addEventListener("pointerleave", () => options.leave());
     table.addEventListener("click", (event) => {
-        const cell = cellOf(event);
+        const cell = cellOfEvent(event);
         if (cell && options.click) options.click(Number(cell.i), Number(cell.j));
     });
 }
@@ -82,7 +82,7 @@ function addTableKeys(table, matrix, options) {
     });
 }
 
-/* Creates the table of a whole matrix. box.show(layer, rectangles) marks cells, as the heat map's does. */
+/* Creates the table of a whole matrix. box.show(layer, rectangles) marks cells, as in makeHeatMap. */
 function makeTable(matrix, options) {
     const whole = {
         i: 0,

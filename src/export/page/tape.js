@@ -62,7 +62,7 @@ class Tape {
     }
 
     /* Returns the contributions that a tensor has received. */
-    received(tensor, position) {
+    contributionsAt(tensor, position) {
         return tensor.contributions.filter((contribution) => this.hasRunBackward(contribution.node, position));
     }
 
@@ -70,7 +70,7 @@ class Tape {
     gradientAt(tensor, position) {
         const state = this.gradientState(tensor, position);
         if (state === "complete") return tensor.gradient;
-        return state === "partial" ? sumOf(this.received(tensor, position).map((c) => c.gradient)) : null;
+        return state === "partial" ? addArrays(this.contributionsAt(tensor, position).map((c) => c.gradient)) : null;
     }
 
     isLeaf(tensor) {

@@ -37,12 +37,12 @@ static void put_axis(const writer *w, int axis, int ndim)
     put_integer(w, "axis", axis < 0 ? axis + ndim : axis);
 }
 
-static const th_tensor_impl *input(const writer *w, int i)
+static const th_tensor_impl *input_tensor(const writer *w, int i)
 {
     return th_node_input(w->node, i)->tensor;
 }
 
-static const th_tensor_impl *output(const writer *w)
+static const th_tensor_impl *output_tensor(const writer *w)
 {
     return th_node_output(w->node, 0)->tensor;
 }
@@ -67,67 +67,67 @@ static void put_rules(const writer *w, const th_mask_rules *rules)
 
 /* -- one function for each kind of attributes -- */
 
-static void nothing(const writer *w)
+static void put_nothing(const writer *w)
 {
     (void)w;
 }
 
-static void factor(const writer *w)
+static void put_factor(const writer *w)
 {
     put_number(w, "factor", *(const double *)w->attributes);
 }
 
-static void number(const writer *w)
+static void put_scalar(const writer *w)
 {
     put_number(w, "number", *(const double *)w->attributes);
 }
 
-static void exponent(const writer *w)
+static void put_exponent(const writer *w)
 {
     put_number(w, "exponent", *(const double *)w->attributes);
 }
 
-static void clamp(const writer *w)
+static void put_clamp(const writer *w)
 {
     const th_clamp_attributes *a = w->attributes;
     put_number(w, "low", a->low);
     put_number(w, "high", a->high);
 }
 
-static void cast(const writer *w)
+static void put_dtype(const writer *w)
 {
-    fprintf(w->file, ", dtype=\"%s\"", th_dtype_name(output(w)->dtype));
+    fprintf(w->file, ", dtype=\"%s\"", th_dtype_name(output_tensor(w)->dtype));
 }
 
-static void axis(const writer *w)
+static void put_input_axis(const writer *w)
 {
-    put_axis(w, ((const th_axis *)w->attributes)->axis, input(w, 0)->ndim);
+    put_axis(w, ((const th_axis *)w->attributes)->axis, input_tensor(w, 0)->ndim);
 }
 
-static void reduction(const writer *w)
+static void put_reduction(const writer *w)
 {
     const th_reduction *a = w->attributes;
     int64_t axes[TH_MAX_DIMS];
     int n = 0;
-    for (int i = 0; i < input(w, 0)->ndim; i++)
+    for (int i = 0; i < input_tensor(w, 0)->ndim; i++)
         if (a->along >> i & 1)
             axes[n++] = i;
     put_integers(w, "axes", n, axes);
     fprintf(w->file, ", keep_axes=%s", a->keep_axes ? "True" : "False");
 }
 
-static void variance(const writer *w)
+static void put_variance(const writer *w)
 {
-    reduction(w);
+    put_reduction(w);
     put_number(w, "correction", ((const th_reduction *)w->attributes)->correction);
 }
 
-static void norm(const writer *w)
+static void put_eps(const writer *w)
 {
     put_number(w, "eps", ((const th_norm_attributes *)w->attributes)->eps);
 }
 
-static void class_loss(const writer *w)
+static void put_class_loss(const writer *w)
 {
     const th_cross_entropy_options *a = w->attributes;
     if (a->ignore)
@@ -141,96 +141,96 @@ static void class_loss(const writer *w)
         fputs(", normalizer=None", w->file);
 }
 
-static void join(const writer *w)
+static void put_joined_axis(const writer *w)
 {
-    put_axis(w, ((const th_join_attributes *)w->attributes)->axis, output(w)->ndim);
+    put_axis(w, ((const th_join_attributes *)w->attributes)->axis, output_tensor(w)->ndim);
 }
 
-static void gather(const writer *w)
+static void put_gathered_axis(const writer *w)
 {
-    put_axis(w, ((const th_gather_attributes *)w->attributes)->axis, input(w, 0)->ndim);
+    put_axis(w, ((const th_gather_attributes *)w->attributes)->axis, input_tensor(w, 0)->ndim);
 }
 
-static void squeeze(const writer *w)
+static void put_squeezed_axis(const writer *w)
 {
-    put_axis(w, ((const th_squeeze_attributes *)w->attributes)->axis, input(w, 0)->ndim);
+    put_axis(w, ((const th_squeeze_attributes *)w->attributes)->axis, input_tensor(w, 0)->ndim);
 }
 
-static void unsqueeze(const writer *w)
+static void put_new_axis(const writer *w)
 {
-    put_axis(w, ((const th_unsqueeze_attributes *)w->attributes)->axis, output(w)->ndim);
+    put_axis(w, ((const th_unsqueeze_attributes *)w->attributes)->axis, output_tensor(w)->ndim);
 }
 
-static int64_t from_start(int64_t index, int64_t size)
+static int64_t count_from_start(int64_t index, int64_t size)
 {
     return index < 0 ? index + size : index;
 }
 
-static void select(const writer *w)
+static void put_selection(const writer *w)
 {
     const th_select_attributes *a = w->attributes;
-    const int axis_of_x = (int)from_start(a->axis, input(w, 0)->ndim);
+    const int axis_of_x = (int)count_from_start(a->axis, input_tensor(w, 0)->ndim);
     put_integer(w, "axis", axis_of_x);
-    put_integer(w, "index", from_start(a->index, input(w, 0)->size[axis_of_x]));
+    put_integer(w, "index", count_from_start(a->index, input_tensor(w, 0)->size[axis_of_x]));
 }
 
-static void slice(const writer *w)
+static void put_slice(const writer *w)
 {
     const th_slice_attributes *a = w->attributes;
-    const int axis_of_x = (int)from_start(a->axis, input(w, 0)->ndim);
-    const int64_t size = input(w, 0)->size[axis_of_x];
+    const int axis_of_x = (int)count_from_start(a->axis, input_tensor(w, 0)->ndim);
+    const int64_t size = input_tensor(w, 0)->size[axis_of_x];
     put_integer(w, "axis", axis_of_x);
-    put_integer(w, "start", from_start(a->start, size));
-    put_integer(w, "stop", from_start(a->stop, size));
+    put_integer(w, "start", count_from_start(a->start, size));
+    put_integer(w, "stop", count_from_start(a->stop, size));
     put_integer(w, "step", a->step);
 }
 
-static void transpose(const writer *w)
+static void put_axis_order(const writer *w)
 {
     const th_transpose_attributes *a = w->attributes;
-    const int ndim = input(w, 0)->ndim;
-    const int64_t first = from_start(a->a, ndim), second = from_start(a->b, ndim);
+    const int ndim = input_tensor(w, 0)->ndim;
+    const int64_t first = count_from_start(a->a, ndim), second = count_from_start(a->b, ndim);
     int64_t order[TH_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
         if (a->swap)
             order[i] = i == first ? second : i == second ? first : i;
         else
-            order[i] = from_start(a->order.size[i], ndim);
+            order[i] = count_from_start(a->order.size[i], ndim);
     put_integers(w, "order", ndim, order);
 }
 
-static void shape(const writer *w)
+static void put_output_shape(const writer *w)
 {
-    put_integers(w, "shape", output(w)->ndim, output(w)->size);
+    put_integers(w, "shape", output_tensor(w)->ndim, output_tensor(w)->size);
 }
 
-static void repeat(const writer *w)
+static void put_repetitions(const writer *w)
 {
     const th_shape *times = &((const th_repeat_attributes *)w->attributes)->times;
     put_integers(w, "times", times->ndim, times->size);
 }
 
-static void dropout(const writer *w)
+static void put_probability(const writer *w)
 {
     put_number(w, "p", ((const th_drop_attributes *)w->attributes)->p);
 }
 
-static void masked_matmul(const writer *w)
+static void put_side(const writer *w)
 {
     const th_masked_matmul_attributes *a = w->attributes;
     fprintf(w->file, ", side=\"%s\"", a->side == TH_MASK_LEFT ? "left" : "result");
 }
 
-static void masked_softmax(const writer *w)
+static void put_mask(const writer *w)
 {
     put_rules(w, w->attributes);
 }
 
-static void attention(const writer *w)
+static void put_attention(const writer *w)
 {
     const th_attention_attributes *a = w->attributes;
     put_rules(w, &a->rules);
-    put_number(w, "scale", th_attention_scale(a, input(w, 0)->size[input(w, 0)->ndim - 1]));
+    put_number(w, "scale", th_attention_scale(a, input_tensor(w, 0)->size[input_tensor(w, 0)->ndim - 1]));
     put_number(w, "soft_cap", a->soft_cap);
     put_number(w, "p", a->dropout);
 }
@@ -284,7 +284,7 @@ static void put_scaling(const writer *w, const th_rotary_scaling *s)
 #undef KIND
 #undef WITH_LENGTH
 
-static void rotary(const writer *w)
+static void put_rotary(const writer *w)
 {
     const th_rotary_attributes *a = w->attributes;
     put_number(w, "base", a->base);
@@ -302,69 +302,69 @@ static const struct entry {
     const char *operation;
     void (*put)(const writer *w);
 } entries[] = {
-    {"abs", nothing},
-    {"add", nothing},
-    {"add_scalar", number},
-    {"cast", cast},
-    {"clamp", clamp},
-    {"concat", join},
-    {"contiguous", nothing},
-    {"cos", nothing},
-    {"cross_entropy", class_loss},
-    {"dense", nothing},
-    {"dense_cross_entropy", class_loss},
-    {"div", nothing},
-    {"dropout", dropout},
-    {"dropout_residual", dropout},
-    {"embedding", nothing},
-    {"exp", nothing},
-    {"expand", shape},
-    {"gather", gather},
-    {"gelu", nothing},
-    {"gelu_tanh", nothing},
-    {"layer_norm", norm},
-    {"log", nothing},
-    {"log_softmax", axis},
-    {"log_sum_exp", reduction},
-    {"masked_matmul", masked_matmul},
-    {"masked_softmax", masked_softmax},
-    {"matmul", nothing},
-    {"max", reduction},
-    {"maximum", nothing},
-    {"mean", reduction},
-    {"minimum", nothing},
-    {"mse", nothing},
-    {"mul", nothing},
-    {"neg", nothing},
-    {"pow", nothing},
-    {"pow_scalar", exponent},
-    {"relu", nothing},
-    {"repeat", repeat},
-    {"reshape", shape},
-    {"rms_norm", norm},
-    {"rotary", rotary},
-    {"rsqrt", nothing},
-    {"scale", factor},
-    {"scaled_dot_product_attention", attention},
-    {"select", select},
-    {"sigmoid", nothing},
-    {"silu", nothing},
-    {"sin", nothing},
-    {"slice", slice},
-    {"softmax", axis},
-    {"sqrt", nothing},
-    {"squeeze", squeeze},
-    {"stack", join},
-    {"sub", nothing},
-    {"sum", reduction},
-    {"tanh", nothing},
-    {"transpose", transpose},
-    {"unsqueeze", unsqueeze},
-    {"variance", variance},
-    {"where", nothing},
+    {"abs", put_nothing},
+    {"add", put_nothing},
+    {"add_scalar", put_scalar},
+    {"cast", put_dtype},
+    {"clamp", put_clamp},
+    {"concat", put_joined_axis},
+    {"contiguous", put_nothing},
+    {"cos", put_nothing},
+    {"cross_entropy", put_class_loss},
+    {"dense", put_nothing},
+    {"dense_cross_entropy", put_class_loss},
+    {"div", put_nothing},
+    {"dropout", put_probability},
+    {"dropout_residual", put_probability},
+    {"embedding", put_nothing},
+    {"exp", put_nothing},
+    {"expand", put_output_shape},
+    {"gather", put_gathered_axis},
+    {"gelu", put_nothing},
+    {"gelu_tanh", put_nothing},
+    {"layer_norm", put_eps},
+    {"log", put_nothing},
+    {"log_softmax", put_input_axis},
+    {"log_sum_exp", put_reduction},
+    {"masked_matmul", put_side},
+    {"masked_softmax", put_mask},
+    {"matmul", put_nothing},
+    {"max", put_reduction},
+    {"maximum", put_nothing},
+    {"mean", put_reduction},
+    {"minimum", put_nothing},
+    {"mse", put_nothing},
+    {"mul", put_nothing},
+    {"neg", put_nothing},
+    {"pow", put_nothing},
+    {"pow_scalar", put_exponent},
+    {"relu", put_nothing},
+    {"repeat", put_repetitions},
+    {"reshape", put_output_shape},
+    {"rms_norm", put_eps},
+    {"rotary", put_rotary},
+    {"rsqrt", put_nothing},
+    {"scale", put_factor},
+    {"scaled_dot_product_attention", put_attention},
+    {"select", put_selection},
+    {"sigmoid", put_nothing},
+    {"silu", put_nothing},
+    {"sin", put_nothing},
+    {"slice", put_slice},
+    {"softmax", put_input_axis},
+    {"sqrt", put_nothing},
+    {"squeeze", put_squeezed_axis},
+    {"stack", put_joined_axis},
+    {"sub", put_nothing},
+    {"sum", put_reduction},
+    {"tanh", put_nothing},
+    {"transpose", put_axis_order},
+    {"unsqueeze", put_new_axis},
+    {"variance", put_variance},
+    {"where", put_nothing},
 };
 
-static const struct entry *find(const th_op *op)
+static const struct entry *find_entry(const th_op *op)
 {
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
         if (strcmp(entries[i].operation, op->name) == 0 && th_op_find(op->name) == op)
@@ -372,14 +372,14 @@ static const struct entry *find(const th_op *op)
     return NULL;
 }
 
-bool th_script_knows(const th_op *op)
+bool th_script_supports(const th_op *op)
 {
-    return find(op) != NULL;
+    return find_entry(op) != NULL;
 }
 
 void th_script_put_attributes(const th_script *s, int64_t node)
 {
     const th_node *recorded = th_listing_node(&s->listing, node);
     const writer w = {.file = s->file, .node = recorded, .attributes = recorded->attributes};
-    find(recorded->op)->put(&w);
+    find_entry(recorded->op)->put(&w);
 }

@@ -38,7 +38,7 @@ static void put_leaf(const th_script *s, int64_t tensor)
 
 /* -- nodes -- */
 
-static void put_place(const th_script *s, const th_node *node, int64_t index)
+static void put_location(const th_script *s, const th_node *node, int64_t index)
 {
     fprintf(s->file, "  # node %" PRId64, index);
     if (node->path[0]) {
@@ -81,7 +81,7 @@ static void put_node(const th_script *s, int64_t index)
     }
     fprintf(s->file, " = th_%s(", node->op->name);
     put_arguments(s, index);
-    put_place(s, node, index);
+    put_location(s, node, index);
     fputs(", ", s->file);
     put_shape(s, th_node_output(node, 0)->tensor);
     fputc('\n', s->file);
@@ -115,11 +115,12 @@ static bool is_wanted(const th_script *s, int64_t index, int i)
            th_node_input(th_listing_node(&s->listing, index), i)->requires_gradient;
 }
 
-/* Returns whether the gradient of input i is added to one that exists already. Otherwise marks it as existing. */
-static bool is_added(const th_script *s, int64_t index, int i)
+/* Registers the gradient of input i. Returns true if it has to be added to one that an earlier rule computed. Repeated
+ * calls return the same. */
+static bool register_gradient(const th_script *s, int64_t index, int i)
 {
-    int64_t *begun = &s->variable[th_listing_input(&s->listing, index, i)].begun;
-    const int64_t position = 1 + s->listing.first[index] + i;
+    int64_t *begun = &s->variable[th_listing_input(&s->listing, index, i)].first_rule;
+    const int64_t position = 1 + s->listing.first_operand[index] + i;
     if (*begun == 0)
         *begun = position;
     return *begun != position;
@@ -131,7 +132,7 @@ static void put_target(const th_script *s, int64_t index, int i)
 {
     if (!is_wanted(s, index, i)) {
         fputc('_', s->file);
-    } else if (is_added(s, index, i)) {
+    } else if (register_gradient(s, index, i)) {
         fprintf(s->file, "more%d", i);
     } else {
         fputs("d_", s->file);
@@ -151,10 +152,10 @@ static void put_rule(const th_script *s, int64_t index)
     fprintf(s->file, "%s = th_%s_gradient(", list ? "]" : "", node->op->name);
     put_output_gradients(s, index);
     put_arguments(s, index);
-    put_place(s, node, index);
+    put_location(s, node, index);
     fputc('\n', s->file);
     for (int i = 0; i < node->n_inputs; i++) {
-        if (!is_wanted(s, index, i) || !is_added(s, index, i))
+        if (!is_wanted(s, index, i) || !register_gradient(s, index, i))
             continue;
         char name[TH_SCRIPT_NAME];
         th_script_variable_name(s, th_listing_input(&s->listing, index, i), name);
@@ -177,9 +178,9 @@ static void put_backward(const th_script *s, int64_t start)
     fprintf(s->file,
             "\n    # backward: the rule of each node, from the last to the first\n    d_%s = given(\"cotangent\")\n",
             name);
-    s->variable[start].begun = -1;
+    s->variable[start].first_rule = -1;
     for (int64_t n = s->listing.nodes - 1; n >= 0; n--)
-        if (th_script_reached(s, n))
+        if (th_script_is_reached(s, n))
             put_rule(s, n);
     fputs("    return values, {name[2:]: d for name, d in locals().items() if name.startswith(\"d_\")}\n", s->file);
 }

@@ -1,5 +1,5 @@
-/* The elements that dropout kept. The script has them as a constant, because Philox's random numbers are not what it
- * checks. */
+/* The elements that dropout kept. The script has them as a constant, because it does not check Philox's random
+ * numbers. */
 #include <inttypes.h>
 
 #include "export/python/script.h"
@@ -12,22 +12,22 @@ static bool is_attention(const th_node *node)
     return th_node_is(node, "scaled_dot_product_attention");
 }
 
-static double probability(const th_node *node)
+static double drop_probability(const th_node *node)
 {
     return is_attention(node) ? ((const th_attention_attributes *)node->attributes)->dropout
                               : ((const th_drop_attributes *)node->attributes)->p;
 }
 
-bool th_script_drops(const th_node *node)
+bool th_script_has_dropout(const th_node *node)
 {
     return th_node_is(node, "dropout") || th_node_is(node, "dropout_residual") ||
-           (is_attention(node) && node->training && probability(node) > 0);
+           (is_attention(node) && node->training && drop_probability(node) > 0);
 }
 
 void th_script_put_kept(const th_script *s, int64_t node)
 {
     const th_node *recorded = th_listing_node(&s->listing, node);
-    if (th_script_drops(recorded))
+    if (th_script_has_dropout(recorded))
         fprintf(s->file, ", kept=given(\"kept%" PRId64 "\")", node);
     else if (is_attention(recorded))
         fputs(", kept=None", s->file);
@@ -42,20 +42,20 @@ static th_array dropped_shape(const th_node *node)
     return shape;
 }
 
-th_status th_script_kept(th_script *s, const th_node *node, th_array *kept)
+th_status th_script_make_kept(th_script *s, const th_node *node, th_array *kept)
 {
     const th_array shape = dropped_shape(node);
     if (th_listing_array(&s->listing, &shape, TH_BOOL, kept) != TH_OK)
         return s->listing.ctx->error;
     const th_dropout_mask mask = th_dropout_mask_make(
         (th_philox){{node->random.key[0], node->random.key[1]}, node->random.call, node->random.step},
-        probability(node));
+        drop_probability(node));
     const int64_t columns = shape.ndim > 0 ? shape.size[shape.ndim - 1] : 1, numel = th_array_numel(&shape);
-    bool *to = kept->data;
+    bool *keeps = kept->data;
     for (int64_t i = 0; i < numel; i++) {
         uint32_t words[4];
         th_philox_block(&mask.random, (uint32_t)(i % columns / 4), (uint32_t)(i / columns), words);
-        to[i] = words[i % columns % 4] >= mask.threshold;
+        keeps[i] = words[i % columns % 4] >= mask.threshold;
     }
     return TH_OK;
 }

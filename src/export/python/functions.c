@@ -27,7 +27,7 @@ static bool is_name(char c)
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static void split(const char *text, function_list *list)
+static void split_functions(const char *text, function_list *list)
 {
     static const char keyword[] = "def ";
     list->count = 0;
@@ -44,7 +44,7 @@ static void split(const char *text, function_list *list)
 }
 
 /* Returns whether a function's text calls another one. */
-static bool calls(const function *caller, const function *callee)
+static bool calls_function(const function *caller, const function *callee)
 {
     const char *end = caller->text + caller->length - callee->name_length;
     for (const char *at = caller->text + 4; at < end; at++)
@@ -55,34 +55,34 @@ static bool calls(const function *caller, const function *callee)
 }
 
 /* Marks a function and all that it calls, directly or not. */
-static void need(function_list *list, function *wanted)
+static void mark_needed(function_list *list, function *wanted)
 {
     if (wanted->needed)
         return;
     wanted->needed = true;
     for (int i = 0; i < list->count; i++)
-        if (calls(wanted, &list->function[i]))
-            need(list, &list->function[i]);
+        if (calls_function(wanted, &list->function[i]))
+            mark_needed(list, &list->function[i]);
 }
 
-static void need_named(function_list *list, const char *name)
+static void mark_needed_name(function_list *list, const char *name)
 {
     for (int i = 0; i < list->count; i++)
         if (list->function[i].name_length == strlen(name) &&
             memcmp(list->function[i].name, name, list->function[i].name_length) == 0)
-            need(list, &list->function[i]);
+            mark_needed(list, &list->function[i]);
 }
 
-static void need_operations(const th_script *s, function_list *list)
+static void mark_operations(const th_script *s, function_list *list)
 {
     for (int64_t n = 0; n < s->listing.nodes; n++) {
         char name[128];
         const char *operation = th_listing_node(&s->listing, n)->op->name;
         snprintf(name, sizeof name, "th_%.100s", operation);
-        need_named(list, name);
+        mark_needed_name(list, name);
         snprintf(name, sizeof name, "th_%.100s_gradient", operation);
-        if (s->numpy && th_script_reached(s, n))
-            need_named(list, name);
+        if (s->numpy && th_script_is_reached(s, n))
+            mark_needed_name(list, name);
     }
 }
 
@@ -96,15 +96,15 @@ static void put_needed(const th_script *s, const function_list *list)
 void th_script_put_functions(const th_script *s)
 {
     function_list list;
-    split((const char *)(s->numpy ? numpy_functions : torch_functions), &list);
-    need_operations(s, &list);
-    need_named(&list, "given");
-    need_named(&list, "leaf");
-    need_named(&list, "shaken");
+    split_functions((const char *)(s->numpy ? numpy_functions : torch_functions), &list);
+    mark_operations(s, &list);
+    mark_needed_name(&list, "given");
+    mark_needed_name(&list, "leaf");
+    mark_needed_name(&list, "shaken");
     fputs("\n\n# -- the operations --", s->file);
     put_needed(s, &list);
     fputs("\n\n# -- the comparison --", s->file);
-    split((const char *)check_functions, &list);
+    split_functions((const char *)check_functions, &list);
     for (int i = 0; i < list.count; i++)
         list.function[i].needed = true;
     put_needed(s, &list);

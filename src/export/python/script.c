@@ -19,7 +19,7 @@ static th_status check_nodes(const th_script *s)
     th_context *ctx = s->listing.ctx;
     for (int64_t n = 0; n < s->listing.nodes; n++) {
         const th_node *node = th_listing_node(&s->listing, n);
-        if (!th_script_knows(node->op))
+        if (!th_script_supports(node->op))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "node %" PRId64 " is %s, recorded at %s:%d; scripts have formulas for the library's own "
                            "operations only",
@@ -33,7 +33,7 @@ static th_status find_start(th_script *s)
 {
     th_context *ctx = s->listing.ctx;
     const th_tape_passes *passes = &ctx->tape->passes;
-    if (th_listing_one_pass(&s->listing, operation) != TH_OK)
+    if (th_listing_require_one_pass(&s->listing, operation) != TH_OK)
         return ctx->error;
     s->start = passes->count ? passes->start : NULL;
     th_array gradient;
@@ -51,8 +51,9 @@ static bool is_compared(const th_script *s, int64_t tensor, th_array *array)
 {
     const th_tensor_impl *t = s->listing.tensor[tensor].tensor;
     const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    const bool own = t->gradient != NULL && t != s->start && (s->start == NULL || s->start->gradient_view.root != t);
-    if (!own || !s->variable[tensor].reached || !th_listing_gradient(t, array))
+    const bool has_own_gradient =
+        t->gradient != NULL && t != s->start && (s->start == NULL || s->start->gradient_view.root != t);
+    if (!has_own_gradient || !s->variable[tensor].reached || !th_listing_gradient(t, array))
         return false;
     return buffer->kind == TH_GRADIENT_OF_RESULT || !s->listing.ctx->tape->passes.requested;
 }
@@ -68,9 +69,9 @@ static void put_leaves(th_script *s)
     }
     for (int64_t n = 0; n < s->listing.nodes; n++) {
         th_array kept;
-        if (!th_script_drops(th_listing_node(&s->listing, n)))
+        if (!th_script_has_dropout(th_listing_node(&s->listing, n)))
             continue;
-        if (th_script_kept(s, th_listing_node(&s->listing, n), &kept) != TH_OK)
+        if (th_script_make_kept(s, th_listing_node(&s->listing, n), &kept) != TH_OK)
             return;
         snprintf(name, sizeof name, "kept%" PRId64, n);
         th_script_put_entry(s->file, name, &kept);
@@ -94,7 +95,7 @@ static void put_results(const th_script *s)
     }
     fputs("}\n\nGRADIENTS = {\n", s->file);
     for (int64_t i = s->listing.tensors - 1; i >= 0;
-         i--) { /* in the order of backward: the first wrong one is the cause */
+         i--) { /* in the order of backward: the first wrong gradient is the cause */
         th_array array;
         if (is_compared(s, i, &array))
             th_script_put_entry(s->file, th_script_variable_name(s, i, name), &array);
@@ -105,11 +106,11 @@ static void put_results(const th_script *s)
 /* -- the tolerance -- */
 
 typedef struct rounding {
-    const char *tolerance, *unit, *of;
+    const char *tolerance, *unit, *numbers;
 } rounding;
 
 /* Returns the tolerance for the least precise numbers of the tape. */
-static rounding rounding_of(const th_script *s)
+static rounding tape_rounding(const th_script *s)
 {
     th_precision precision = TH_PRECISION_FLOAT32;
     bool float32 = false;
@@ -153,7 +154,7 @@ static void put_beginning(const th_script *s, const char *title)
 
 static void put_settings(const th_script *s)
 {
-    const rounding r = rounding_of(s);
+    const rounding r = tape_rounding(s);
     fprintf(
         s->file,
         "\n\nLIBRARY = \"%s\"\n\n"
@@ -162,7 +163,7 @@ static void put_settings(const th_script *s)
         "# again, ROUNDED_RUNS times, and changes every result by UNIT. A number may then differ by SAFETY times the\n"
         "# largest change of its tensor.\nTOLERANCE = %s\nUNIT = %s\nSAFETY = 4\nROUNDED_RUNS = 3\n%s\n"
         "# -- the library's numbers: type, shape, elements in row-major order (decimal, or bytes in base64) --\n\n",
-        s->numpy ? "NumPy" : "PyTorch", r.of, r.tolerance, r.unit,
+        s->numpy ? "NumPy" : "PyTorch", r.numbers, r.tolerance, r.unit,
         s->numpy ? "RANDOM = np.random.default_rng(1)\n" : "");
 }
 
@@ -194,11 +195,11 @@ th_status th_tape_write_python(th_context *ctx, const char *path, const th_pytho
         return TH_ERROR_ARGUMENT;
     if (path == NULL && !th_failed(ctx))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
-    const th_python_options given = options ? *options : (th_python_options){.numpy = false};
-    th_script s = {.numpy = given.numpy};
+    const th_python_options settings = options ? *options : (th_python_options){.numpy = false};
+    th_script s = {.numpy = settings.numpy};
     if (th_listing_begin(&s.listing, ctx, operation) == TH_OK && check_nodes(&s) == TH_OK && find_start(&s) == TH_OK &&
         th_script_name_variables(&s) == TH_OK)
-        write_file(&s, path, given.title);
+        write_file(&s, path, settings.title);
     th_release(ctx, s.variable, s.bytes);
     th_listing_end(&s.listing);
     return ctx->error;

@@ -9,12 +9,14 @@
 
 /* The variable of a tensor in the script. */
 typedef struct th_script_variable {
-    int64_t number; /* of a result: its node; of a leaf without a name: counted from 0; else 0, or a second use of the
-                       same name: counted from 2 */
-    int output;     /* of a result: which output of the node */
-    uint32_t hash;  /* of a leaf's name */
-    bool reached;   /* backward computes its gradient */
-    int64_t begun;  /* for NumPy: 1 + the position of the operand whose rule is the first to compute it; 0: none yet */
+    int64_t
+        number; /* result: its node; leaf without a name: counted from 0; other leaf: 0, or 2, 3, ... if its name is used
+                       again */
+    int output;    /* of a result: which output of the node */
+    uint32_t hash; /* of a leaf's name */
+    bool reached;  /* backward computes its gradient */
+    int64_t
+        first_rule; /* for NumPy: 1 + the position of the operand whose rule first computes the gradient; 0: none yet */
 } th_script_variable;
 
 typedef struct th_script {
@@ -33,7 +35,7 @@ enum { TH_SCRIPT_NAME = TH_LISTED_NAME + 32 };
 /* Writes the variable of a tensor: y12, y12_1 (output 1 of node 12), x3, p_layers_0_weight. Returns name. */
 const char *th_script_variable_name(const th_script *s, int64_t tensor, char name[TH_SCRIPT_NAME]);
 /* Returns whether backward reached an output of the node. */
-bool th_script_reached(const th_script *s, int64_t node);
+bool th_script_is_reached(const th_script *s, int64_t node);
 
 /* -- numbers.c: each function writes a Python expression -- */
 void th_script_put_integers(FILE *file, int n, const int64_t *number);
@@ -45,18 +47,18 @@ void th_script_put_text(FILE *file, const char *text);
 
 /* -- attributes.c -- */
 /* Returns whether the scripts have formulas for an operation. */
-bool th_script_knows(const th_op *op);
+bool th_script_supports(const th_op *op);
 /* Writes the attributes of a node as further arguments: ", axis=1". The script must know its operation. */
 void th_script_put_attributes(const th_script *s, int64_t node);
 
 /* -- dropout.c -- */
 /* Returns whether a node has dropout. */
-bool th_script_drops(const th_node *node);
+bool th_script_has_dropout(const th_node *node);
 /* Writes the elements that a node's dropout kept as a further argument, ", kept=given("kept12")": None if nothing is
  * dropped, and no argument if the operation has no dropout. */
 void th_script_put_kept(const th_script *s, int64_t node);
 /* Sets *kept to an array of bool, false where the node's dropout drops. Errors: TH_ERROR_MEMORY. */
-th_status th_script_kept(th_script *s, const th_node *node, th_array *kept);
+th_status th_script_make_kept(th_script *s, const th_node *node, th_array *kept);
 
 /* -- calls.c: the body of compute() -- */
 void th_script_put_compute(th_script *s);

@@ -10,7 +10,7 @@
 
 /* Writes "p_" and a parameter's dotted name, with "_" instead of characters that an identifier must not contain. Other
  * names get "x_". Returns false if the leaf has no name. */
-static bool leaf_name(const th_tensor_impl *leaf, char name[TH_SCRIPT_NAME])
+static bool write_leaf_name(const th_tensor_impl *leaf, char name[TH_SCRIPT_NAME])
 {
     char full[TH_LISTED_NAME];
     if (th_listing_name(leaf, full)[0] == 0)
@@ -22,7 +22,7 @@ static bool leaf_name(const th_tensor_impl *leaf, char name[TH_SCRIPT_NAME])
     return true;
 }
 
-static uint32_t hash_of(const char *text)
+static uint32_t hash_text(const char *text)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (; *text; text++)
@@ -33,20 +33,21 @@ static uint32_t hash_of(const char *text)
 /* Returns whether a leaf has this name. */
 static bool has_name(const th_script *s, int64_t leaf, uint32_t hash, const char *name)
 {
-    char own[TH_SCRIPT_NAME];
-    return s->variable[leaf].hash == hash && leaf_name(s->listing.tensor[leaf].tensor, own) && strcmp(own, name) == 0;
+    char other_name[TH_SCRIPT_NAME];
+    return s->variable[leaf].hash == hash && write_leaf_name(s->listing.tensor[leaf].tensor, other_name) &&
+           strcmp(other_name, name) == 0;
 }
 
-/* Names a leaf: another leaf of the same name gets a number, from 2 on. t has the last leaf of each name. */
+/* Names a leaf. Further leaves of the same name get the numbers 2, 3, ... The table t has the last leaf of each name. */
 static void name_leaf(th_script *s, int64_t tensor, const th_index_table *t, int64_t *unnamed)
 {
     th_script_variable *v = &s->variable[tensor];
     char name[TH_SCRIPT_NAME];
-    if (!leaf_name(s->listing.tensor[tensor].tensor, name)) {
+    if (!write_leaf_name(s->listing.tensor[tensor].tensor, name)) {
         v->number = (*unnamed)++;
         return;
     }
-    v->hash = hash_of(name);
+    v->hash = hash_text(name);
     uint64_t at = v->hash;
     while (t->slot[at & t->mask] >= 0 && !has_name(s, t->slot[at & t->mask], v->hash, name))
         at++;
@@ -64,7 +65,7 @@ const char *th_script_variable_name(const th_script *s, int64_t tensor, char nam
         th_append(name, TH_SCRIPT_NAME, "y%" PRId64, v->number);
         if (v->output > 0)
             th_append(name, TH_SCRIPT_NAME, "_%d", v->output);
-    } else if (!leaf_name(s->listing.tensor[tensor].tensor, name)) {
+    } else if (!write_leaf_name(s->listing.tensor[tensor].tensor, name)) {
         th_append(name, TH_SCRIPT_NAME, "x%" PRId64, v->number);
     } else if (v->number > 0) {
         th_append(name, TH_SCRIPT_NAME, "__%" PRId64, v->number);
@@ -74,7 +75,7 @@ const char *th_script_variable_name(const th_script *s, int64_t tensor, char nam
 
 /* -- what backward reaches -- */
 
-bool th_script_reached(const th_script *s, int64_t node)
+bool th_script_is_reached(const th_script *s, int64_t node)
 {
     for (int i = 0; i < th_listing_node(&s->listing, node)->n_outputs; i++) {
         const int64_t output = th_listing_output(&s->listing, node, i);
@@ -89,7 +90,7 @@ static void mark_reached(th_script *s)
     for (int64_t i = 0; i < s->listing.tensors; i++)
         s->variable[i].reached = s->listing.tensor[i].tensor == s->start;
     for (int64_t n = s->listing.nodes - 1; n >= 0; n--) {
-        if (!th_script_reached(s, n))
+        if (!th_script_is_reached(s, n))
             continue;
         const th_node *node = th_listing_node(&s->listing, n);
         for (int i = 0; i < node->n_inputs; i++)
@@ -112,7 +113,7 @@ th_status th_script_name_variables(th_script *s)
         }
     th_index_table table;
     int64_t unnamed = 0;
-    if (!th_index_table_make(&table, ctx, s->listing.tensors, "tape_write_python"))
+    if (!th_index_table_init(&table, ctx, s->listing.tensors, "tape_write_python"))
         return ctx->error;
     for (int64_t i = 0; i < s->listing.tensors; i++)
         if (s->listing.tensor[i].producer < 0)

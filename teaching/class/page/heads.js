@@ -43,7 +43,7 @@ class HeadMaps {
 
     /* Marks the row and the column of a cell in every head. */
     mark(h, i, j, tokens, sequence) {
-        const weight = at(this.matrices[h], i, j);
+        const weight = numberAt(this.matrices[h], i, j);
         this.readout.textContent = `head ${h}: to write ${sequence[i]}, it looks at token ${j} (${tokens[j]}) with weight ${shortNumber(weight)}`;
         this.boxes.forEach((box, k) => box.show("hover", [
             { i, j: 0, rows: 1, cols: tokens.length, kind: "band" }, { i: 0, j, rows: sequence.length, cols: 1, kind: "band" },
