@@ -22,10 +22,10 @@ static int split_targets(char *text, const char *patterns[MAX_TARGETS])
 
 void make_adapted_model(trainer *t)
 {
-    const th_dtype storage = storage_called(chosen.weights);
+    const th_dtype storage = parse_storage(chosen.weights);
     const char *patterns[MAX_TARGETS];
     char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
-    if (access(in_run(chosen.from, "config.json"), F_OK) != 0) {
+    if (access(path_in(chosen.from, "config.json"), F_OK) != 0) {
         char problem[400];
         snprintf(problem, sizeof problem,
                  "the run has adapters only, and the folder of their model is missing: %.200s. Put it back there, or a "
@@ -36,7 +36,7 @@ void make_adapted_model(trainer *t)
     const th_folder_load_options load = {
         .frozen = true, .type = storage, .no_mapping = no_mapping, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, chosen.from, &load);
-    expect_no_error(t);
+    require_no_error(t);
     th_lora_options options = {.rank = chosen.lora,
                                .alpha = chosen.lora_alpha > 0 ? chosen.lora_alpha : 2 * (double)chosen.lora,
                                .dropout = chosen.lora_dropout};
@@ -44,11 +44,11 @@ void make_adapted_model(trainer *t)
         options.n_patterns = split_targets(targets, patterns);
         options.patterns = patterns;
     }
-    expect(t, th_lora_attach(t->model, &options));
+    require_ok(t, th_lora_attach(t->model, &options));
     free(targets);
 }
 
-void expect_adapters(const trainer *t, th_status status)
+void require_adapters(const trainer *t, th_status status)
 {
     const char *error = status == TH_OK ? "" : th_error_text(t->ctx);
     if (chosen.lora > 0 && strstr(error, "was frozen")) {
@@ -59,13 +59,13 @@ void expect_adapters(const trainer *t, th_status status)
             chosen.from, error);
         exit(EXIT_FAILURE);
     }
-    expect(t, status);
+    require_ok(t, status);
 }
 
 void merge_adapters(trainer *t)
 {
     if (strcmp(chosen.weights, "float32") != 0)
-        expect(t, th_module_store(t->model, TH_FLOAT32));
-    expect(t, th_lora_merge(t->model));
-    expect(t, th_lora_detach(t->model));
+        require_ok(t, th_module_store(t->model, TH_FLOAT32));
+    require_ok(t, th_lora_merge(t->model));
+    require_ok(t, th_lora_detach(t->model));
 }

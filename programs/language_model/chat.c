@@ -15,8 +15,8 @@ typedef struct conversation {
     size_t count;
     int64_t end_tokens[66];
     int n_end_tokens;
-    bool forgets;    /* the user knows that the oldest messages are left out */
-    bool no_history; /* each question is answered without the messages before it */
+    bool user_knows_forgetting; /* the user knows that the oldest messages are left out */
+    bool no_history;            /* each question is answered without the messages before it */
 } conversation;
 
 static bool is_plain(const conversation *c)
@@ -34,10 +34,10 @@ static bool forget_oldest(conversation *c)
     free((char *)(uintptr_t)c->message[first + 1].content);
     memmove(&c->message[first], &c->message[first + 2], (c->count - first - 2) * sizeof c->message[0]);
     c->count -= 2;
-    if (!c->forgets)
+    if (!c->user_knows_forgetting)
         fprintf(stderr,
                 PROGRAM ": the conversation has become too long; from now on the model forgets its beginning\n");
-    c->forgets = true;
+    c->user_knows_forgetting = true;
     return true;
 }
 
@@ -70,12 +70,12 @@ static bool write_messages(conversation *c, const th_chat_message *messages, siz
 
 /* Returns whether the last question, with the system message, leaves space for a token of an answer. Otherwise prints
  * a message. The conversation before it is kept for the next question. */
-static bool last_fits(conversation *c, th_text *prompt)
+static bool last_question_fits(conversation *c, th_text *prompt)
 {
-    const bool system = strcmp(c->message[0].role, "system") == 0 && c->count > 1;
+    const bool has_system = strcmp(c->message[0].role, "system") == 0 && c->count > 1;
     const th_chat_message messages[] = {c->message[0], c->message[c->count - 1]};
     int64_t length = 0;
-    if (!write_messages(c, system ? messages : messages + 1, system ? 2 : 1, prompt, &length))
+    if (!write_messages(c, has_system ? messages : messages + 1, has_system ? 2 : 1, prompt, &length))
         return false;
     if (length < chosen.model.length)
         return true;
@@ -95,7 +95,7 @@ static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
             return false;
         if (length + reserve <= chosen.model.length)
             return true;
-        if (!checked && !last_fits(c, prompt))
+        if (!checked && !last_question_fits(c, prompt))
             return false;
         checked = true;
         if (!forget_oldest(c)) /* the prompt has the last question only, and a shorter answer has space */
@@ -117,30 +117,30 @@ static void add_answer(conversation *c, const th_text *text, const char *stop)
 
 /* Writes the model's answer to standard output, and adds it to the conversation. Returns false, after a message, if the
  * question cannot be answered. */
-static bool answer(conversation *c, const sample_options *options)
+static bool answer_question(conversation *c, const sample_options *options)
 {
     th_text prompt = {0}, text = {0};
     th_token_list tokens = {0};
     static const char *const next_question = "\n\nUser:";
-    sample_options how = *options;
-    const int64_t half = chosen.model.length / 2, longest = how.generate.max_new_tokens; /* of the answer */
+    sample_options sampling = *options;
+    const int64_t half = chosen.model.length / 2, longest = sampling.generate.max_new_tokens; /* of the answer */
     if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
         return false;
     }
-    how.without_prompt = true;
+    sampling.without_prompt = true;
     if (is_plain(c)) { /* the model may write the next question too */
-        how.stop = &next_question;
-        how.n_stop = 1;
+        sampling.stop = &next_question;
+        sampling.n_stop = 1;
     }
-    how.answer = &tokens;
-    how.end_tokens = c->end_tokens;
-    how.n_end_tokens = c->n_end_tokens;
-    expect(c->t, write_sample(c->t->model, c->t->tokenizer, prompt.bytes, &how, stdout, NULL));
+    sampling.answer = &tokens;
+    sampling.end_tokens = c->end_tokens;
+    sampling.n_end_tokens = c->n_end_tokens;
+    require_ok(c->t, generate_sample(c->t->model, c->t->tokenizer, prompt.bytes, &sampling, stdout, NULL));
     putchar('\n');
     fflush(stdout);
-    expect(c->t, th_tokenizer_decode(c->t->tokenizer, tokens.token, tokens.count, &text));
+    require_ok(c->t, th_tokenizer_decode(c->t->tokenizer, tokens.token, tokens.count, &text));
     add_answer(c, &text, is_plain(c) ? next_question : NULL);
     th_text_free(&prompt);
     th_text_free(&text);
@@ -149,11 +149,11 @@ static bool answer(conversation *c, const sample_options *options)
 }
 
 /* Finds the tokens that end an answer: the end tokens of the model and of the template. */
-static void find_ends(conversation *c, const char *folder)
+static void find_end_tokens(conversation *c, const char *folder)
 {
     const char *end = th_chat_template_end(c->chat);
     if (folder)
-        expect(c->t, th_pretrained_end_tokens(c->t->ctx, folder, c->end_tokens, 64, &c->n_end_tokens));
+        require_ok(c->t, th_pretrained_end_tokens(c->t->ctx, folder, c->end_tokens, 64, &c->n_end_tokens));
     if (chosen.end_token >= 0)
         c->end_tokens[c->n_end_tokens++] = chosen.end_token;
     const int64_t token = end ? th_tokenizer_find(c->t->tokenizer, end) : -1;
@@ -170,7 +170,7 @@ static void forget_all(conversation *c)
 }
 
 /* Adds the line as a question and answers it. Returns false, after a message, if that is not possible. */
-static bool ask(conversation *c, const char *line, size_t length, const sample_options *options)
+static bool ask_question(conversation *c, const char *line, size_t length, const sample_options *options)
 {
     if (memchr(line, 0, length)) {
         fprintf(stderr, PROGRAM ": a message must not contain a NUL byte\n");
@@ -179,12 +179,12 @@ static bool ask(conversation *c, const char *line, size_t length, const sample_o
     if (c->no_history)
         forget_all(c);
     add_message(c, "user", strdup(line));
-    return answer(c, options);
+    return answer_question(c, options);
 }
 
 /* Answers lines until the end of standard input. Returns false if a line of a file or a pipe has no answer. At a
  * terminal the user has read the message. */
-static bool talk(conversation *c, const sample_options *options)
+static bool answer_lines(conversation *c, const sample_options *options)
 {
     const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     bool complete = true;
@@ -201,7 +201,7 @@ static bool talk(conversation *c, const sample_options *options)
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
         if (length > 0)
-            complete = ask(c, line, (size_t)length, options) && complete;
+            complete = ask_question(c, line, (size_t)length, options) && complete;
     }
     if (ferror(stdin))
         give_up_file("standard input", "read");
@@ -245,16 +245,16 @@ int chat(int argc, char **argv)
     if (kind)
         chosen.chat = kind;
     static conversation c;
-    c = (conversation){.t = &t, .chat = choose_chat(&t, chat_folder(&t)), .no_history = no_history};
-    find_ends(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);
+    c = (conversation){.t = &t, .chat = load_chat_template(&t, chat_template_folder(&t)), .no_history = no_history};
+    find_end_tokens(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);
     if (system)
         add_message(&c, "system", strdup(system));
-    const sample_options how = {.generate = {.max_new_tokens = tokens,
-                                             .temperature = temperature,
-                                             .top_k = top_k,
-                                             .top_p = top_p,
-                                             .seed = (uint64_t)seed}};
-    const bool complete = talk(&c, &how);
+    const sample_options sampling = {.generate = {.max_new_tokens = tokens,
+                                                  .temperature = temperature,
+                                                  .top_k = top_k,
+                                                  .top_p = top_p,
+                                                  .seed = (uint64_t)seed}};
+    const bool complete = answer_lines(&c, &sampling);
     for (size_t i = 0; i < c.count; i++)
         free((char *)(uintptr_t)c.message[i].content);
     th_context_free(t.ctx);

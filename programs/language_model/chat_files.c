@@ -13,7 +13,7 @@ static const char template_file[] = "chat_template.jinja";
 static const char *const settings_files[] = {"tokenizer_config.json", "special_tokens_map.json",
                                              "generation_config.json"};
 
-/* Writes what the kind plain writes. scripts/interop/chat_templates.py has the same text. */
+/* A template with the same output as the kind plain. scripts/interop/chat_templates.py has the same text. */
 static const char plain_template[] =
     "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
     "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}"
@@ -21,54 +21,54 @@ static const char plain_template[] =
     "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
 
-const char *chat_folder(const trainer *t)
+const char *chat_template_folder(const trainer *t)
 {
     return t->run ? t->run : chosen.from;
 }
 
 /* -- reading -- */
 
-/* Adds the text as a file; if it is empty, a file of this name is removed. */
-static void add(chat_files *c, const char *name)
+/* Adds the next text as a file. An empty text removes a file of this name. */
+static void add_file(chat_files *c, const char *name)
 {
     const th_text *text = &c->text[c->count];
     c->file[c->count++] = (th_export_file){name, text->count > 0 ? text->bytes : NULL, text->count};
 }
 
-/* Adds the files of the folder that belong to the template, in the text of its place, which is read already. */
-static void add_settings(trainer *t, const char *folder, chat_files *c)
+/* Adds the folder's files that belong to the template, after the template itself. */
+static void add_settings_files(trainer *t, const char *folder, chat_files *c)
 {
     for (size_t i = 0; i < sizeof settings_files / sizeof *settings_files; i++) {
-        const char *path = in_run(folder, settings_files[i]);
+        const char *path = path_in(folder, settings_files[i]);
         if (access(path, F_OK) == 0)
             read_file(t, path, &c->text[c->count]);
         if (c->text[c->count].count > 0 || i > 0) /* th_tokenizer_save writes the first one */
-            add(c, settings_files[i]);
+            add_file(c, settings_files[i]);
     }
 }
 
-void read_chat(trainer *t, chat_files *c)
+void read_chat_files(trainer *t, chat_files *c)
 {
     *c = (chat_files){.count = 0};
-    expect(t, th_chat_template_text(t->ctx, t->run, &c->text[0]));
-    add(c, template_file);
-    add_settings(t, t->run, c);
+    require_ok(t, th_chat_template_text(t->ctx, t->run, &c->text[0]));
+    add_file(c, template_file);
+    add_settings_files(t, t->run, c);
 }
 
 /* Returns the token that the tokenizer puts before a text; -1 if it puts none. */
-static int64_t first_token(trainer *t)
+static int64_t find_first_token(trainer *t)
 {
     th_token_list tokens = {0};
-    expect(t, th_tokenizer_encode_document(t->tokenizer, "", 0, &tokens));
+    require_ok(t, th_tokenizer_encode_document(t->tokenizer, "", 0, &tokens));
     const bool begins = tokens.count > 1 || (tokens.count == 1 && tokens.token[0] != chosen.end_token);
     const int64_t first = begins ? tokens.token[0] : -1;
     th_token_list_free(&tokens);
     return first;
 }
 
-int64_t begin_token(trainer *t, const char *folder)
+int64_t find_begin_token(trainer *t, const char *folder)
 {
-    const char *path = in_run(folder, settings_files[0]);
+    const char *path = path_in(folder, settings_files[0]);
     th_text file = {0};
     if (access(path, F_OK) == 0)
         read_file(t, path, &file);
@@ -78,7 +78,7 @@ int64_t begin_token(trainer *t, const char *folder)
     const int64_t token = text ? th_tokenizer_find(t->tokenizer, text) : -1;
     json_decref(config);
     th_text_free(&file);
-    return token >= 0 ? token : first_token(t);
+    return token >= 0 ? token : find_first_token(t);
 }
 
 static bool add_token(trainer *t, json_t *config, const char *name, int64_t token)
@@ -88,74 +88,74 @@ static bool add_token(trainer *t, json_t *config, const char *name, int64_t toke
     return text == NULL || json_object_set_new(config, name, json_stringn(text, bytes)) == 0;
 }
 
-void read_gguf_chat(trainer *t, const th_text *jinja, int64_t begin, chat_files *c)
+void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_files *c)
 {
     json_t *config = json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", /* as th_tokenizer_save */
                                "clean_up_tokenization_spaces", 0);
     *c = (chat_files){.count = 0};
     c->text[0] = *jinja;
-    add(c, template_file);
+    add_file(c, template_file);
     for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files; i++)
-        add(c, settings_files[i]);
+        add_file(c, settings_files[i]);
     if (config && add_token(t, config, "bos_token", begin) && add_token(t, config, "eos_token", chosen.end_token))
         c->text[c->count].bytes = json_dumps(config, JSON_INDENT(2));
     if (c->text[c->count].bytes == NULL)
         give_up(PROGRAM, "out of memory");
     c->text[c->count].count = strlen(c->text[c->count].bytes);
-    add(c, settings_files[0]);
+    add_file(c, settings_files[0]);
     json_decref(config);
 }
 
 /* Returns whether the base's template is another kind than --chat. An unknown template may be of that kind. */
-static bool contradicts(trainer *t)
+static bool contradicts_chat_option(trainer *t)
 {
     const th_chat_template *base = th_chat_template_load(t->ctx, chosen.from);
-    const bool other = base && chosen.chat && strcmp(th_chat_template_kind(base), chosen.chat) != 0;
-    if (other)
+    const bool differs = base && chosen.chat && strcmp(th_chat_template_kind(base), chosen.chat) != 0;
+    if (differs)
         fprintf(stderr, PROGRAM ": the chat template in %s is of the kind %s; the run keeps %s, and no template\n",
                 chosen.from, th_chat_template_kind(base), chosen.chat);
     th_error_clear(t->ctx);
-    return other;
+    return differs;
 }
 
-void read_chat_to_keep(trainer *t, bool instructions, chat_files *c)
+void read_base_chat_files(trainer *t, bool instructions, chat_files *c)
 {
     *c = (chat_files){.count = 0};
     th_text *jinja = &c->text[0];
-    const bool own = chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0;
-    if (own)
-        expect(t, th_chat_template_text(t->ctx, chosen.from, jinja));
-    if (own && instructions && chosen.chat == NULL && jinja->count == 0)
+    const bool is_base_tokenizer = chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0;
+    if (is_base_tokenizer)
+        require_ok(t, th_chat_template_text(t->ctx, chosen.from, jinja));
+    if (is_base_tokenizer && instructions && chosen.chat == NULL && jinja->count == 0)
         chosen.chat = "plain";
-    const bool plain = own && chosen.chat && strcmp(chosen.chat, "plain") == 0;
-    if (plain || (own && contradicts(t)))
+    const bool plain = is_base_tokenizer && chosen.chat && strcmp(chosen.chat, "plain") == 0;
+    if (plain || (is_base_tokenizer && contradicts_chat_option(t)))
         th_text_free(jinja);
     if (plain)
         *jinja = (th_text){.bytes = strdup(plain_template), .count = sizeof plain_template - 1};
     if (plain && jinja->bytes == NULL)
         give_up(PROGRAM, "out of memory");
-    add(c, template_file);
-    if (own)
-        add_settings(t, chosen.from, c);
-    for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files && !own; i++)
-        add(c, settings_files[i]);
+    add_file(c, template_file);
+    if (is_base_tokenizer)
+        add_settings_files(t, chosen.from, c);
+    for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files && !is_base_tokenizer; i++)
+        add_file(c, settings_files[i]);
 }
 
 /* -- writing -- */
 
-void write_chat(trainer *t, const chat_files *c)
+void write_chat_files(trainer *t, const chat_files *c)
 {
     for (int i = 0; i < c->count; i++) {
         const th_export_file *file = &c->file[i];
-        const char *path = in_run(t->run, file->name);
+        const char *path = path_in(t->run, file->name);
         if (file->bytes)
-            expect(t, th_file_write(t->ctx, path, file->bytes, file->count));
+            require_ok(t, th_file_write(t->ctx, path, file->bytes, file->count));
         else if (unlink(path) != 0 && errno != ENOENT)
             give_up_file(path, "removed");
     }
 }
 
-void free_chat(chat_files *c)
+void free_chat_files(chat_files *c)
 {
     for (int i = 0; i < CHAT_FILES; i++)
         th_text_free(&c->text[i]);

@@ -13,7 +13,7 @@ enum { MAX_CHECKPOINTS = 100 };
 
 /* Makes NEXT_CHECKPOINT the newest checkpoint, and keeps the keep - 1 newest of the others. Whenever the process ends,
  * there is a complete checkpoint. Ends the program with a message if a file cannot be renamed. */
-void keep_checkpoint(const char *run, int64_t keep);
+void rotate_checkpoints(const char *run, int64_t keep);
 /* Returns whether the folder has a checkpoint, the newest or an older one. */
 bool has_checkpoint(const char *run);
 /* Returns the name of the newest intact checkpoint. Prints a message to standard error for each newer one, which is

@@ -6,41 +6,41 @@
 
 #include "trainer.h"
 
-enum { MOST = 4 };
-static void (*cleanups[MOST])(void);
-static volatile sig_atomic_t count;
+enum { MAX_CLEANUPS = 4 };
+static void (*cleanups[MAX_CLEANUPS])(void);
+static volatile sig_atomic_t cleanup_count;
 
 void end_at_signal(int received)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < cleanup_count; i++)
         cleanups[i]();
     signal(received, SIG_DFL);
     raise(received);
 }
 
-void at_every_end(void (*at_exit)(void), void (*at_signal)(void))
+void register_cleanup(void (*at_exit)(void), void (*at_signal)(void))
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < count; i++)
+    static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < cleanup_count; i++)
         if (cleanups[i] == at_signal)
             return;
-    if (count == MOST || atexit(at_exit) != 0)
+    if (cleanup_count == MAX_CLEANUPS || atexit(at_exit) != 0)
         give_up(PROGRAM, "out of memory");
-    cleanups[count] = at_signal;
-    count++;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (signal(ends[i], end_at_signal) == SIG_IGN)
-            signal(ends[i], SIG_IGN);
+    cleanups[cleanup_count] = at_signal;
+    cleanup_count++;
+    for (size_t i = 0; i < sizeof end_signals / sizeof *end_signals; i++)
+        if (signal(end_signals[i], end_at_signal) == SIG_IGN)
+            signal(end_signals[i], SIG_IGN);
 }
 
-void hold_signals(sigset_t *before)
+void block_signals(sigset_t *before)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, before);
 }
 
-void release_signals(const sigset_t *before)
+void restore_signals(const sigset_t *before)
 {
     const int error = errno;
     sigprocmask(SIG_SETMASK, before, NULL);

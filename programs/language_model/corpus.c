@@ -66,7 +66,7 @@ static bool may_cut_character(const char *bytes, size_t i)
 
 /* Returns the end of the piece that begins at `begin`: the first good cut after PIECE bytes, at most `end`. So a text
  * without lines, or without words, is encoded in pieces too. */
-static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
+static size_t find_end_of_piece(const char *bytes, size_t begin, size_t end)
 {
     static bool (*const may_cut[])(const char *bytes, size_t i) = {may_cut_line, may_cut_word, may_cut_character};
     const size_t first = begin + PIECE;
@@ -87,14 +87,14 @@ static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, siz
                                  th_token_list *tokens, th_token_writer *writer, int64_t *written)
 {
     th_status status = TH_OK;
-    bool begins = chosen.marked;
+    bool needs_mark = chosen.marked;
     for (size_t next; begin < end && status == TH_OK; begin = next) {
-        next = end_of_piece(bytes, begin, end);
+        next = find_end_of_piece(bytes, begin, end);
         tokens->count = 0;
         status = th_tokenizer_encode(tokenizer, bytes + begin, next - begin, tokens);
-        if (status == TH_OK && begins && tokens->count > 0) { /* only the first token has a mark */
+        if (status == TH_OK && needs_mark && tokens->count > 0) { /* only the first token has a mark */
             status = th_token_writer_append_marked(writer, tokens->token, &(unsigned char){TH_TOKEN_BEGINS}, 1);
-            begins = false;
+            needs_mark = false;
             if (status == TH_OK)
                 status = th_token_writer_append(writer, tokens->token + 1, (int64_t)tokens->count - 1);
         } else if (status == TH_OK)
@@ -125,13 +125,13 @@ th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *tex
     return writer ? th_token_writer_close(writer) : status;
 }
 
-int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end)
+int64_t count_token_bytes(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end)
 {
-    enum { SOME = 4096 };
-    int32_t token[SOME];
+    enum { CHUNK = 4096 };
+    int32_t token[CHUNK];
     int64_t bytes = 0;
     for (int64_t n; begin < end; begin += n) {
-        n = end - begin < SOME ? end - begin : SOME;
+        n = end - begin < CHUNK ? end - begin : CHUNK;
         if (th_token_file_read(file, begin, n, token))
             return -1;
         for (int64_t i = 0; i < n; i++) {

@@ -22,6 +22,6 @@ th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *tex
 
 /* Counts the bytes of text in tokens begin .. end of a file, for bits per byte. Special tokens count as 0 bytes. -1
  * with the error stored. */
-int64_t bytes_of_tokens(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end);
+int64_t count_token_bytes(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end);
 
 #endif

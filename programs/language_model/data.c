@@ -1,5 +1,5 @@
-/* What the data of `tune` is: examples, which are lines of JSON, a text, or something else that only looks like them. A table
- * with columns of examples would otherwise be trained on as a text. */
+/* Finds out what the data of `tune` is: examples (lines of JSON), a text, or a file that only looks like one of them. For
+ * example, a table of examples is rejected, because training on its text is hardly intended. */
 #include <string.h>
 #include <strings.h>
 
@@ -7,7 +7,7 @@
 
 #define LIKE_EXAMPLES "lines like {\"prompt\": \"...\", \"completion\": \"...\"}"
 
-void name_document(const texts *text, size_t i, char *name, size_t bytes)
+void write_document_name(const texts *text, size_t i, char *name, size_t bytes)
 {
     const size_t training = text->documents - text->held_out;
     const bool held_out = i >= training;
@@ -29,7 +29,7 @@ static bool has_ending(const char *path, const char *const *endings)
     return false;
 }
 
-bool is_instructions(const char *path)
+bool has_examples_ending(const char *path)
 {
     return has_ending(path, (const char *const[]){".jsonl", ".json", ".ndjson", NULL});
 }
@@ -37,9 +37,9 @@ bool is_instructions(const char *path)
 /* -- the beginning of a document -- */
 
 /* The fields of examples and of tables of examples, in this library and elsewhere. */
-static const char *const fields[] = {"messages",      "prompt",      "completion", "text",
-                                     "conversations", "instruction", "question",   "answer",
-                                     "output",        "response",    NULL};
+static const char *const example_fields[] = {"messages",      "prompt",      "completion", "text",
+                                             "conversations", "instruction", "question",   "answer",
+                                             "output",        "response",    NULL};
 
 static bool is_blank(char c)
 {
@@ -87,21 +87,21 @@ static bool contains(const char *bytes, size_t count, const char *word)
 /* Returns whether the text begins as JSON, and its first line or its first 4096 bytes have a key of examples. */
 static bool begins_with_example(const char *bytes, size_t count)
 {
-    enum { LEAST = 4096 };
+    enum { MIN_SEARCHED = 4096 };
     if (!begins_as_json(bytes, count))
         return false;
     skip_blanks(&bytes, &count);
-    const size_t line = length_of_line(bytes, count), some = count < LEAST ? count : LEAST;
-    for (const char *const *field = fields; *field; field++) {
+    const size_t line = length_of_line(bytes, count), searched = count < MIN_SEARCHED ? count : MIN_SEARCHED;
+    for (const char *const *field = example_fields; *field; field++) {
         char key[32];
         snprintf(key, sizeof key, "\"%s\"", *field);
-        if (contains(bytes, line > some ? line : some, key))
+        if (contains(bytes, line > searched ? line : searched, key))
             return true;
     }
     return false;
 }
 
-size_t count_instructions(const texts *text)
+size_t count_example_documents(const texts *text)
 {
     size_t examples = 0;
     for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
@@ -111,21 +111,21 @@ size_t count_instructions(const texts *text)
 
 /* Returns whether the first line has names of several columns, between commas, semicolons or tabs, and two of them are
  * fields of examples. Writes these two to `found`. */
-static bool begins_with_columns(const char *bytes, size_t count, const char *found[2])
+static bool find_example_columns(const char *bytes, size_t count, const char *found[2])
 {
-    enum { LONGEST = 1000 };
-    char line[LONGEST + 1], *rest = line;
+    enum { MAX_LINE = 1000 };
+    char line[MAX_LINE + 1], *rest = line;
     int known = 0;
     skip_blanks(&bytes, &count);
     count = length_of_line(bytes, count);
-    if (count > LONGEST)
+    if (count > MAX_LINE)
         return false;
     memcpy(line, bytes, count);
     line[count] = 0;
     for (const char *column; (column = strsep(&rest, ",;\t\r")) != NULL;) {
         column += strspn(column, " \"");
         const size_t length = strcspn(column, "\"");
-        for (const char *const *field = fields; *field && known < 2; field++)
+        for (const char *const *field = example_fields; *field && known < 2; field++)
             if (strlen(*field) == length && strncasecmp(column, *field, length) == 0)
                 found[known++] = *field;
     }
@@ -152,12 +152,12 @@ static void check_document(const texts *text, size_t i, const char *bytes, size_
     static const char *const tables[] = {".csv", ".tsv", NULL};
     char name[300], problem[800];
     const char *kind = kind_of_file(bytes, count), *column[2];
-    name_document(text, i, name, sizeof name);
+    write_document_name(text, i, name, sizeof name);
     if (kind) {
         snprintf(problem, sizeof problem, "%s is %s; tune reads texts and " LIKE_EXAMPLES, name, kind);
         give_up(PROGRAM, problem);
     }
-    if (begins_with_columns(bytes, count, column)) {
+    if (find_example_columns(bytes, count, column)) {
         snprintf(problem, sizeof problem,
                  "%s is a table with the columns %s and %s; tune reads " LIKE_EXAMPLES ". This command writes them:\n"
                  "  python3 -c 'import csv, json, sys; [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]' "

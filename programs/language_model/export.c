@@ -7,7 +7,7 @@
 #include "tuning.h"
 
 /* Returns the bytes that a word like 5GB or 1.5MB says, with transformers' units. Ends the program for another word. */
-static int64_t size_of(const char *word)
+static int64_t parse_size(const char *word)
 {
     static const struct {
         const char *name;
@@ -22,40 +22,40 @@ static int64_t size_of(const char *word)
     return 0;
 }
 
-/* Prints the file of weights, or the index of several. Only one of them is there. */
+/* Prints the path of the file of weights, or of the index of several files. Only one of these exists. */
 static void print_weights(const char *folder)
 {
-    const char *index = in_run(folder, "model.safetensors.index.json");
-    print_written(access(index, F_OK) == 0 ? index : in_run(folder, "model.safetensors"));
+    const char *index = path_in(folder, "model.safetensors.index.json");
+    print_written(access(index, F_OK) == 0 ? index : path_in(folder, "model.safetensors"));
 }
 
 /* The library replaces an older model when all files are complete. */
-static void export_model(trainer *t, const char *folder, const chat_files *files, th_export_options given)
+static void export_model(trainer *t, const char *folder, const chat_files *files, th_export_options export_options)
 {
-    given.end_token = chosen.end_token;
-    given.has_end_token = chosen.end_token >= 0;
-    given.tokenizer = t->tokenizer;
-    given.files = files->file;
-    given.n_files = files->count;
+    export_options.end_token = chosen.end_token;
+    export_options.has_end_token = chosen.end_token >= 0;
+    export_options.tokenizer = t->tokenizer;
+    export_options.files = files->file;
+    export_options.n_files = files->count;
     if (chosen.lora > 0)
         merge_adapters(t);
-    expect(t, th_language_model_export(t->model, folder, &given));
-    print_written(in_run(folder, "config.json"));
+    require_ok(t, th_language_model_export(t->model, folder, &export_options));
+    print_written(path_in(folder, "config.json"));
     print_weights(folder);
-    print_written(in_run(folder, "tokenizer.json"));
-    const bool chats = access(in_run(folder, "chat_template.jinja"), F_OK) == 0;
-    if (chats)
-        print_written(in_run(folder, "chat_template.jinja"));
-    print_next(program_path, PROGRAM, (const char *const[]){chats ? "chat" : "sample", as_word(folder), NULL});
+    print_written(path_in(folder, "tokenizer.json"));
+    const bool has_template = access(path_in(folder, "chat_template.jinja"), F_OK) == 0;
+    if (has_template)
+        print_written(path_in(folder, "chat_template.jinja"));
+    print_next(program_path, PROGRAM, (const char *const[]){has_template ? "chat" : "sample", as_word(folder), NULL});
 }
 
 static void export_adapter(trainer *t, const char *folder, const char *family)
 {
     if (chosen.lora == 0)
         refuse(PROGRAM, "--adapter needs a run of tune with adapters; this run trained whole weights: ", t->run);
-    expect(t, th_lora_save(t->model, folder, &(th_lora_save_options){.base_model = chosen.from, .family = family}));
-    print_written(in_run(folder, "adapter_config.json"));
-    print_written(in_run(folder, "adapter_model.safetensors"));
+    require_ok(t, th_lora_save(t->model, folder, &(th_lora_save_options){.base_model = chosen.from, .family = family}));
+    print_written(path_in(folder, "adapter_config.json"));
+    print_written(path_in(folder, "adapter_model.safetensors"));
 }
 
 /* Ends the program if the folder has the name of a GGUF file: the user has forgotten --gguf. */
@@ -65,40 +65,40 @@ static void refuse_file_name(const char *folder)
         refuse(PROGRAM, "a GGUF file needs the option --gguf: export RUN --gguf ", folder);
 }
 
-static void export_gguf(const char *path, const char *folder, th_export_options given)
+static void export_gguf(const char *path, const char *folder, th_export_options export_options)
 {
     trainer t;
     th_text jinja = {0};
     chat_files files;
-    given.has_begin_token = true;
-    open_gguf(&t, path, &jinja, &given.begin_token);
-    keep_sources(path, folder);
-    read_gguf_chat(&t, &jinja, given.begin_token, &files);
-    export_model(&t, folder, &files, given);
-    free_chat(&files);
+    export_options.has_begin_token = true;
+    open_gguf(&t, path, &jinja, &export_options.begin_token);
+    protect_sources(path, folder);
+    make_gguf_chat_files(&t, &jinja, export_options.begin_token, &files);
+    export_model(&t, folder, &files, export_options);
+    free_chat_files(&files);
     th_context_free(t.ctx);
 }
 
 static void export_run(const char *run, const char *checkpoint, const char *folder, bool adapter,
-                       th_export_options given)
+                       th_export_options export_options)
 {
     trainer t = {.run = run, .ctx = th_context_new(NULL)};
     chat_files files = {.count = 0};
     open_run(&t, run, checkpoint, true);
-    keep_sources(run, folder);
+    protect_sources(run, folder);
     if (adapter) {
-        export_adapter(&t, folder, given.family);
+        export_adapter(&t, folder, export_options.family);
     } else {
-        read_chat(&t, &files);
-        given.begin_token = begin_token(&t, run);
-        given.has_begin_token = given.begin_token >= 0;
-        export_model(&t, folder, &files, given);
+        read_chat_files(&t, &files);
+        export_options.begin_token = find_begin_token(&t, run);
+        export_options.has_begin_token = export_options.begin_token >= 0;
+        export_model(&t, folder, &files, export_options);
     }
-    free_chat(&files);
+    free_chat_files(&files);
     th_context_free(t.ctx);
 }
 
-int export(int argc, char **argv)
+int export_folder(int argc, char **argv)
 {
     const char *family = NULL, *type = "float32", *shard_size = NULL, *words[2] = {NULL};
     bool last = false, force = false, adapter = false;
@@ -120,20 +120,21 @@ int export(int argc, char **argv)
                                 "of a run, or a GGUF file. export RUN --gguf FILE writes one file for llama.cpp.",
                                 options, words, 2) < 2)
         refuse(PROGRAM, "export needs the folder of a run, or a GGUF file, and a folder to write; or --gguf FILE", "");
-    const th_export_options given = {
-        .family = family, .type = type_to_write(type, false), .shard_bytes = shard_size ? size_of(shard_size) : 0};
+    const th_export_options export_options = {.family = family,
+                                              .type = parse_export_type(type, false),
+                                              .shard_bytes = shard_size ? parse_size(shard_size) : 0};
     refuse_file_name(words[1]);
     if (has_checkpoint(words[1]))
         refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
-    if (!force && access(in_run(words[1], adapter ? "adapter_config.json" : "config.json"), F_OK) == 0)
+    if (!force && access(path_in(words[1], adapter ? "adapter_config.json" : "config.json"), F_OK) == 0)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     if (is_model_folder(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
     if (!is_gguf(words[0]))
-        export_run(words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, given);
+        export_run(words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, export_options);
     else if (adapter || last)
         refuse(PROGRAM, "--adapter and --last are for runs; this is a GGUF file: ", words[0]);
     else
-        export_gguf(words[0], words[1], given);
+        export_gguf(words[0], words[1], export_options);
     return EXIT_SUCCESS;
 }

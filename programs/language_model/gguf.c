@@ -3,17 +3,17 @@
 
 #include "tuning.h"
 
-th_dtype type_to_write(const char *name, bool blocks)
+th_dtype parse_export_type(const char *name, bool block_types)
 {
     static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
-    const int count = blocks ? 5 : 3;
+    const int count = block_types ? 5 : 3;
     int i = 0;
     while (i < count && strcmp(name, th_dtype_name(types[i])) != 0)
         i++;
     if (i == count)
         refuse(PROGRAM,
-               blocks ? "--type is float32, float16, bfloat16, q8_0 or q4_0, not "
-                      : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
+               block_types ? "--type is float32, float16, bfloat16, q8_0 or q4_0, not "
+                           : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
                name);
     return types[i];
 }
@@ -23,12 +23,12 @@ void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin)
     *t = (trainer){.ctx = th_context_new(NULL)};
     t->model =
         th_language_model_from_gguf(t->ctx, path, &(th_gguf_load_options){.stored = true, .no_mapping = no_mapping});
-    expect_no_error(t);
+    require_no_error(t);
     t->tokenizer = th_tokenizer_from_gguf(t->ctx, path);
-    expect_no_error(t);
-    expect(t, th_gguf_begin_token(t->ctx, path, begin));
-    expect(t, th_gguf_end_token(t->ctx, path, &chosen.end_token));
-    expect(t, th_gguf_chat_template(t->ctx, path, jinja));
+    require_no_error(t);
+    require_ok(t, th_gguf_begin_token(t->ctx, path, begin));
+    require_ok(t, th_gguf_end_token(t->ctx, path, &chosen.end_token));
+    require_ok(t, th_gguf_chat_template(t->ctx, path, jinja));
 }
 
 static int export_file(int argc, char **argv)
@@ -52,33 +52,33 @@ static int export_file(int argc, char **argv)
         refuse(PROGRAM, "--gguf needs a file", "");
     if (!force && access(path, F_OK) == 0)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
-    const th_dtype dtype = type_to_write(type, true);
+    const th_dtype dtype = parse_export_type(type, true);
     trainer t;
     open_model(&t, run, &(model_use){.last = last}, false);
-    keep_sources(run, path);
+    protect_sources(run, path);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);
     th_text jinja = {0};
-    expect(&t, th_chat_template_text(t.ctx, chat_folder(&t), &jinja));
-    const int64_t begin = begin_token(&t, chat_folder(&t));
-    const th_gguf_export_options given = {.type = dtype,
-                                          .tokenizer = t.tokenizer,
-                                          .chat_template = jinja.bytes,
-                                          .end_token = chosen.end_token,
-                                          .has_end_token = chosen.end_token >= 0,
-                                          .begin_token = begin,
-                                          .has_begin_token = begin >= 0};
-    expect(&t, th_language_model_export_gguf(t.model, path, &given));
+    require_ok(&t, th_chat_template_text(t.ctx, chat_template_folder(&t), &jinja));
+    const int64_t begin = find_begin_token(&t, chat_template_folder(&t));
+    const th_gguf_export_options export_options = {.type = dtype,
+                                                   .tokenizer = t.tokenizer,
+                                                   .chat_template = jinja.bytes,
+                                                   .end_token = chosen.end_token,
+                                                   .has_end_token = chosen.end_token >= 0,
+                                                   .begin_token = begin,
+                                                   .has_begin_token = begin >= 0};
+    require_ok(&t, th_language_model_export_gguf(t.model, path, &export_options));
     th_text_free(&jinja);
     print_written(path);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }
 
-int export_or_gguf(int argc, char **argv)
+int export(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--gguf") == 0 || strncmp(argv[i], "--gguf=", 7) == 0)
             return export_file(argc, argv);
-    return export(argc, argv);
+    return export_folder(argc, argv);
 }

@@ -48,8 +48,7 @@ static const struct {
     {"chat", "RUN             answers the lines of a conversation; RUN may also be a transformers folder", chat},
     {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
-    {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp",
-     export_or_gguf},
+    {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp", export},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

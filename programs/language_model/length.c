@@ -19,10 +19,10 @@ size_t machine_memory(void)
 }
 
 /* Half of the machine's memory. The other half is for other programs. */
-static size_t usable_memory(void)
+static size_t half_of_memory(void)
 {
-    const size_t all = machine_memory();
-    return all > 0 ? all / 2 : SIZE_MAX;
+    const size_t machine = machine_memory();
+    return machine > 0 ? machine / 2 : SIZE_MAX;
 }
 
 const char *spell_bytes(size_t bytes, char *text, size_t size)
@@ -39,16 +39,16 @@ const char *spell_bytes(size_t bytes, char *text, size_t size)
 }
 
 /* Returns the default of --batch, a multiple of the number of shards. */
-static int64_t batch_for(int64_t length)
+static int64_t default_batch(int64_t length)
 {
     const int64_t windows = (chosen.marked ? TUNING_TOKENS : DEFAULT_TOKENS) / length,
-                  most = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
-    const int64_t each = most / chosen.shards; /* windows of a shard */
-    return chosen.shards * (each < 1 ? 1 : each);
+                  max_windows = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
+    const int64_t windows_per_shard = max_windows / chosen.shards; /* windows of a shard */
+    return chosen.shards * (windows_per_shard < 1 ? 1 : windows_per_shard);
 }
 
 /* Returns whether windows of this length fit into the memory, measured in a shapes-only context. */
-static bool fits(bool evaluate_only)
+static bool fits_into_memory(bool evaluate_only)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
@@ -58,18 +58,18 @@ static bool fits(bool evaluate_only)
     if (!evaluate_only)
         make_optimizer(&t);
     for (int step = 0; step < (evaluate_only ? 1 : 2); step++)
-        expect(&t, rehearse(&t, evaluate_only));
+        require_ok(&t, run_memory_trial(&t, evaluate_only));
     const th_memory_usage memory = th_memory(t.ctx);
-    const size_t taken = memory.reserved_peak + memory.mapped;
+    const size_t needed = memory.reserved_peak + memory.mapped;
     th_context_free(t.ctx);
-    return taken <= usable_memory();
+    return needed <= half_of_memory();
 }
 
 static void set_windows(int64_t length)
 {
     chosen.length = length;
     if (!was_given.batch)
-        chosen.batch = batch_for(length);
+        chosen.batch = default_batch(length);
 }
 
 void choose_windows(int64_t tokens, bool evaluate_only)
@@ -89,7 +89,7 @@ void choose_windows(int64_t tokens, bool evaluate_only)
             set_windows(tokens > 2 ? tokens - 1 : 1);
             reason = chosen.marked ? "enough for the examples" : "as many as the text has";
         }
-        while (chosen.length > DEFAULT_LENGTH && !fits(evaluate_only)) {
+        while (chosen.length > DEFAULT_LENGTH && !fits_into_memory(evaluate_only)) {
             set_windows(chosen.length / 2);
             reason = "as more would take over half of this machine's memory";
         }

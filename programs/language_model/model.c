@@ -7,7 +7,7 @@
 enum { MAX_TOKENS = 1 << 26 }; /* in a batch */
 
 /* Freezes the parameters that --freeze names: they get no gradient, so no step changes them. */
-static void freeze(th_module *model)
+static void freeze_parameters(th_module *model)
 {
     char *patterns = strdup(chosen.freeze), *rest = patterns;
     for (const char *pattern; (pattern = strsep(&rest, ",")) != NULL;) {
@@ -36,7 +36,7 @@ void make_model(trainer *t)
         make_adapted_model(t);
     else
         t->model = th_language_model_new(t->ctx, &chosen.model);
-    expect_no_error(t);
+    require_no_error(t);
 }
 
 void make_batch(trainer *t)
@@ -48,14 +48,14 @@ void make_batch(trainer *t)
     t->targets = th_zeros(t->ctx, TH_INT32, shape);
     if (chosen.marked)
         t->starts = th_zeros(t->ctx, TH_INT32, shape);
-    expect_no_error(t);
+    require_no_error(t);
 }
 
 void make_optimizer(trainer *t)
 {
     const th_parameter_group vectors = {.takes = is_vector, .no_weight_decay = true};
     if (chosen.freeze)
-        freeze(t->model);
+        freeze_parameters(t->model);
     t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
                                                               TH_BETAS(chosen.beta1, chosen.beta2),
                                                               .weight_decay = chosen.weight_decay,
@@ -65,5 +65,5 @@ void make_optimizer(trainer *t)
                                                               .shards = (int)chosen.shards,
                                                               .group = t->group,
                                                               .diloco = {.local_steps = (int)chosen.local_steps}});
-    expect_no_error(t);
+    require_no_error(t);
 }

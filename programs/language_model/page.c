@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void keep_first(first_tokens *first, const int32_t *tokens, size_t count)
+void append_first_tokens(first_tokens *first, const int32_t *tokens, size_t count)
 {
     for (size_t i = 0; i < count && first->count < PAGE_TOKENS; i++)
         first->token[first->count++] = tokens[i];
@@ -29,8 +29,8 @@ th_status write_page(th_module *model, const th_tokenizer *tokenizer, const firs
     th_context *ctx = model->ctx;
     char text[PAGE_TOKENS][24];
     const char *token[PAGE_TOKENS];
-    const int64_t most = th_language_model_options_of(model)->length;
-    const int count = first->count - 1 < most ? first->count - 1 : (int)most;
+    const int64_t max_length = th_language_model_options_of(model)->length;
+    const int count = first->count - 1 < max_length ? first->count - 1 : (int)max_length;
     const th_shape shape = TH_SHAPE(1, count);
     spell_tokens(tokenizer, first, text, token);
     th_tape_clear(ctx);

@@ -12,9 +12,9 @@ typedef struct first_tokens {
 } first_tokens;
 
 /* Adds tokens, as long as there is room. */
-void keep_first(first_tokens *first, const int32_t *tokens, size_t count);
-/* Runs the model without dropout on the tokens except the last, and backward from the loss of predicting each next
- * one. Writes the tape as a page. */
+void append_first_tokens(first_tokens *first, const int32_t *tokens, size_t count);
+/* Runs the model without dropout on all tokens except the last, and then backward. The loss is for predicting each next
+ * token. Writes the tape as a page. */
 th_status write_page(th_module *model, const th_tokenizer *tokenizer, const first_tokens *first, const char *path);
 
 #endif

@@ -7,7 +7,7 @@
 #include "sample.h"
 #include "settings.h"
 
-static double now(void)
+static double monotonic_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -19,8 +19,12 @@ th_status report_open(report *r, th_context *ctx, const char *run, bool resume, 
     const th_log_options options = {.resume = resume, .step = step};
     const th_progress_options line = {stderr, .steps = chosen.steps, .begin = step, .unit = "tokens",
                                       .units_per_step = chosen.batch * chosen.accumulate * chosen.length};
-    *r = (report){.ctx = ctx, .answer_end = -1, .begin = now(), .seconds = now(), .step = step};
-    r->log = th_json_log_open(ctx, in_run(run, "log.jsonl"), &options);
+    *r = (report){.ctx = ctx,
+                  .answer_end = -1,
+                  .start_time = monotonic_seconds(),
+                  .log_time = monotonic_seconds(),
+                  .logged_step = step};
+    r->log = th_json_log_open(ctx, path_in(run, "log.jsonl"), &options);
     r->events = th_event_log_open(ctx, run, &options);
     r->bar = quiet ? NULL : th_progress_new(ctx, &line);
     note_precision_time(ctx, r->bar);
@@ -41,29 +45,29 @@ th_status report_step(report *r, const th_optimizer *optimizer)
     th_progress_update(r->bar, step - 1, loss);
     if (step % chosen.log_every != 0)
         return TH_OK;
-    const double seconds = now(), steps = (double)(step - r->step);
+    const double seconds = monotonic_seconds(), steps = (double)(step - r->logged_step);
     const double tokens = steps * (double)(chosen.batch * chosen.accumulate * chosen.length);
     const th_log_field fields[] = {{"loss/train", loss, NULL},
                                    {"learning_rate", th_optimizer_learning_rate(optimizer), NULL},
                                    {"gradient_norm", th_optimizer_gradient_norm(optimizer), NULL},
-                                   {"tokens_per_second", tokens / (seconds - r->seconds), NULL}};
-    r->seconds = seconds;
-    r->step = step;
+                                   {"tokens_per_second", tokens / (seconds - r->log_time), NULL}};
+    r->log_time = seconds;
+    r->logged_step = step;
     return log_fields(r, step, fields, 4);
 }
 
 void report_pause(report *r)
 {
-    r->pause = now();
+    r->pause_start = monotonic_seconds();
 }
 
 void report_resume(report *r)
 {
-    r->seconds += now() - r->pause;
+    r->log_time += monotonic_seconds() - r->pause_start;
 }
 
 /* Makes a curve from a tensor of points from the log. */
-static th_curve curve_of(th_tensor *series, const char *name)
+static th_curve make_curve(th_tensor *series, const char *name)
 {
     const int64_t count = series ? th_size(series, 1) : 0;
     const double *number = count > 0 ? th_data_const(series) : NULL;
@@ -76,12 +80,12 @@ static th_status draw_curves(th_context *ctx, const char *run)
                                         "tokens_per_second"};
     static const char *const labels[] = {"training", "validation", NULL, NULL, NULL};
     enum { CURVES = sizeof names / sizeof *names };
-    const char *log = in_run(run, "log.jsonl");
+    const char *log = path_in(run, "log.jsonl");
     th_tensor *series[CURVES];
     th_curve curve[CURVES];
     for (int i = 0; i < CURVES; i++) {
         series[i] = th_json_log_series(ctx, log, names[i]);
-        curve[i] = curve_of(series[i], labels[i]);
+        curve[i] = make_curve(series[i], labels[i]);
     }
     const th_panel panels[] = {
         {&curve[0], 2, {.title = "Loss", .x_label = "step", .y_label = "nats per token"}},
@@ -89,7 +93,7 @@ static th_status draw_curves(th_context *ctx, const char *run)
         {&curve[3], 1, {.title = "Norm of the gradient, before clipping", .x_label = "step", .y_from_zero = true}},
         {&curve[4], 1, {.title = "Tokens per second", .x_label = "step", .y_from_zero = true}},
     };
-    const th_status status = th_picture_panels(ctx, in_run(run, "curves.svg"), panels, 4, run);
+    const th_status status = th_picture_panels(ctx, path_in(run, "curves.svg"), panels, 4, run);
     for (int i = 0; i < CURVES; i++)
         th_tensor_free(series[i]);
     return status;
@@ -121,13 +125,13 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
         give_up(PROGRAM, "out of memory");
-    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, memory, NULL);
+    th_status status = generate_sample(model, tokenizer, chosen.prompt, &options, memory, NULL);
     if (fclose(memory) != 0)
         give_up(PROGRAM, "out of memory");
     if (status == TH_OK) {
         snprintf(name, sizeof name, "step_%07lld.txt", (long long)step);
-        need_folder(in_run(run, "samples"));
-        status = th_file_write(r->ctx, in_run(in_run(run, "samples"), name), text, strlen(text));
+        create_folder(path_in(run, "samples"));
+        status = th_file_write(r->ctx, path_in(path_in(run, "samples"), name), text, strlen(text));
     }
     if (status == TH_OK)
         status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
@@ -137,7 +141,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
 
 th_status report_close(report *r, double *seconds)
 {
-    *seconds = now() - r->begin;
+    *seconds = monotonic_seconds() - r->start_time;
     const th_status status = th_progress_end(r->bar);
     th_event_log_close(r->events);
     th_json_log_close(r->log);
@@ -146,7 +150,7 @@ th_status report_close(report *r, double *seconds)
 }
 
 /* Prints advice for another training, because the validation loss was lowest at `step`. */
-static void advise(double step)
+static void print_advice(double step)
 {
     if (step == 0)
         fprintf(stderr,
@@ -163,8 +167,8 @@ static void advise(double step)
 
 th_status report_progress(th_context *ctx, const char *run)
 {
-    th_tensor *series = th_json_log_series(ctx, in_run(run, "log.jsonl"), "loss/validation");
-    const th_curve loss = curve_of(series, NULL);
+    th_tensor *series = th_json_log_series(ctx, path_in(run, "log.jsonl"), "loss/validation");
+    const th_curve loss = make_curve(series, NULL);
     const int64_t last = loss.count - 1;
     int64_t best = 0;
     for (int64_t i = 1; i <= last; i++)
@@ -179,7 +183,7 @@ th_status report_progress(th_context *ctx, const char *run)
         printf(PROGRAM ": the validation loss improved from %.4f to %.4f at step %.0f; it was %.4f at the end\n",
                loss.y[0], loss.y[best], loss.x[best], loss.y[last]);
     if (last > 0 && best != last && (best == 0 || loss.y[last] > loss.y[0] || loss.y[last] > 1.01 * loss.y[best]))
-        advise(loss.x[best]);
+        print_advice(loss.x[best]);
     th_tensor_free(series);
     return th_error_code(ctx);
 }

@@ -8,26 +8,26 @@ typedef struct report {
     th_context *ctx;
     th_json_log *log;
     th_event_log *events;
-    th_progress *bar; /* NULL: quiet */
-    double begin;     /* the time of report_open, in seconds of a monotonic clock */
-    double seconds;   /* the time of the last line in the log, plus all pauses since then */
-    int64_t step;     /* the step of that line */
-    double pause;     /* the time when the last pause began */
+    th_progress *bar;    /* NULL: quiet */
+    double start_time;   /* the time of report_open, in seconds of a monotonic clock */
+    double log_time;     /* the time of the last line in the log, plus all pauses since then */
+    int64_t logged_step; /* the step of that line */
+    double pause_start;  /* the time when the last pause began */
     /* Samples answer the prompt of a validation example, and the token of its end ends them. */
     th_token_list question; /* empty: samples continue --prompt, or a new line */
     int64_t answer_end;     /* -1: none */
 } report;
 
 /* Returns the path RUN/NAME, in memory that is valid for four calls (run.c). */
-const char *in_run(const char *run, const char *name);
+const char *path_in(const char *run, const char *name);
 /* Returns the path as a word of a command line: "./-x" instead of "-x", which would be an option. In the memory of
- * in_run. */
+ * path_in. */
 const char *as_word(const char *path);
 /* Ends the program: "PATH cannot be WHAT: " and the reason in errno. */
 _Noreturn void give_up_file(const char *path, const char *what);
 /* Creates the folder unless it is there. Ends the program if a link is at the path, so that files of an untrusted run stay
  * in its folder. */
-void need_folder(const char *path);
+void create_folder(const char *path);
 
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);

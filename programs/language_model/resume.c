@@ -6,23 +6,23 @@
 #include "trainer.h"
 
 /* Prints a message if no steps remain. Ends the program if --steps is less than the number of finished steps. */
-static void check_steps(const trainer *t, int64_t asked)
+static void check_remaining_steps(const trainer *t, int64_t steps_option)
 {
     char problem[400];
     const long long done = th_step(t->ctx);
-    if (asked > 0 && asked < done) {
+    if (steps_option > 0 && steps_option < done) {
         snprintf(problem, sizeof problem,
                  "%.200s has done %lld steps already; --steps counts them too and must be more, not %lld", t->run, done,
-                 (long long)asked);
+                 (long long)steps_option);
         refuse(PROGRAM, problem, "");
     }
-    if (done >= chosen.steps && is_first(t))
+    if (done >= chosen.steps && is_first_process(t))
         fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; a larger --steps continues\n",
                 done, (long long)chosen.steps);
 }
 
 /* Opens the run's newest intact checkpoint. Returns its name. steps, threads: the options, which may be 0. */
-static const char *continue_run(trainer *t, int64_t steps, int64_t threads)
+static const char *open_run_to_resume(trainer *t, int64_t steps, int64_t threads)
 {
     const char *checkpoint = find_intact_checkpoint(t->run);
     open_run(t, t->run, checkpoint, false);
@@ -31,20 +31,20 @@ static const char *continue_run(trainer *t, int64_t steps, int64_t threads)
     make_optimizer(t);
     open_windows(t, "text.tokens");
     if (threads > 0)
-        expect(t, th_set_threads(t->ctx, (int)threads));
+        require_ok(t, th_set_threads(t->ctx, (int)threads));
     if (steps > 0)
         chosen.steps = steps;
     check_local_steps();
-    expect_adapters(t, load_checkpoint(t, checkpoint));
-    check_steps(t, steps);
+    require_adapters(t, load_checkpoint(t, checkpoint));
+    check_remaining_steps(t, steps);
     return checkpoint;
 }
 
 /* Makes the checkpoint the newest one of the run. */
-static void use_checkpoint(const trainer *t, const char *checkpoint)
+static void make_checkpoint_newest(const trainer *t, const char *checkpoint)
 {
     if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
-        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(t->run, checkpoint),
+        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", path_in(t->run, checkpoint),
                 (long long)th_step(t->ctx));
     return_to_checkpoint(t->run, checkpoint);
 }
@@ -71,16 +71,16 @@ int resume(int argc, char **argv)
     trainer t = {.run = run, .quiet = quiet};
     start_processes(&argc, &argv);
     join_group(&t, NULL);
-    if (is_first(&t))
+    if (is_first_process(&t))
         lock_run(run);
     else
-        follow_first(&t);
-    const char *checkpoint = continue_run(&t, steps, threads);
-    if (is_first(&t))
-        follow_first(&t);
-    agree(&t); /* that all have loaded it */
-    if (is_first(&t))
-        use_checkpoint(&t, checkpoint);
+        wait_for_first(&t);
+    const char *checkpoint = open_run_to_resume(&t, steps, threads);
+    if (is_first_process(&t))
+        wait_for_first(&t);
+    agree_on_errors(&t); /* all processes have loaded the checkpoint */
+    if (is_first_process(&t))
+        make_checkpoint_newest(&t, checkpoint);
     const int status = run_training(&t, true);
     th_context_free(t.ctx);
     end_processes();

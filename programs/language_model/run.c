@@ -14,7 +14,7 @@
 #include "processes.h"
 #include "trainer.h"
 
-const char *in_run(const char *run, const char *name)
+const char *path_in(const char *run, const char *name)
 {
     static char paths[4][4096];
     static int next;
@@ -26,16 +26,16 @@ const char *in_run(const char *run, const char *name)
 
 const char *as_word(const char *path)
 {
-    return path[0] == '-' ? in_run(".", path) : path;
+    return path[0] == '-' ? path_in(".", path) : path;
 }
 
-void expect_no_error(const trainer *t)
+void require_no_error(const trainer *t)
 {
     if (th_error_code(t->ctx) != TH_OK)
         give_up(PROGRAM, th_error_text(t->ctx));
 }
 
-void expect(const trainer *t, th_status status)
+void require_ok(const trainer *t, th_status status)
 {
     if (status != TH_OK)
         give_up(PROGRAM, th_error_text(t->ctx));
@@ -49,22 +49,22 @@ void join_group(trainer *t, const th_context_options *options)
     t->group = join_processes(PROGRAM, t->ctx);
 }
 
-bool is_first(const trainer *t)
+bool is_first_process(const trainer *t)
 {
     return th_group_rank(t->group) == 0;
 }
 
-void agree(const trainer *t)
+void agree_on_errors(const trainer *t)
 {
     if (th_group_agree(t->group) != TH_OK)
         give_up_together(PROGRAM, t->ctx, th_error_text(t->ctx));
 }
 
-void follow_first(const trainer *t)
+void wait_for_first(const trainer *t)
 {
     enum { SECONDS = 1800 };                        /* the default of groups */
     (void)th_group_set_timeout(t->group, INFINITY); /* a large text takes long */
-    agree(t);
+    agree_on_errors(t);
     (void)th_group_set_timeout(t->group, SECONDS);
 }
 
@@ -78,7 +78,7 @@ _Noreturn void give_up_file(const char *path, const char *what)
     exit(EXIT_FAILURE);
 }
 
-void need_folder(const char *path)
+void create_folder(const char *path)
 {
     struct stat status;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -93,10 +93,10 @@ void need_folder(const char *path)
 
 void read_file(const trainer *t, const char *path, th_text *text)
 {
-    enum { MOST = 64 << 20 };
+    enum { MAX_BYTES = 64 << 20 };
     char problem[400];
-    expect(t, th_file_read(t->ctx, path, MOST + 1, text));
-    if (text->count <= MOST)
+    require_ok(t, th_file_read(t->ctx, path, MAX_BYTES + 1, text));
+    if (text->count <= MAX_BYTES)
         return;
     snprintf(problem, sizeof problem, "%.300s has more than 64 MiB", path);
     give_up(PROGRAM, problem);
@@ -116,23 +116,23 @@ static void remove_files(const char *folder, const char *pattern)
 
 void lock_run(const char *run)
 {
-    enum { TENTHS = 20 };                                             /* a killed process takes a moment to end */
+    enum { MAX_TRIES = 20 };                                          /* a killed process takes a moment to end */
     const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* remains open and locked until the end */
     for (int i = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
-        if (i == TENTHS)
+        if (i == MAX_TRIES)
             refuse(PROGRAM, "another process is using this run: ", run);
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
 }
 
 /* The files of a run before its first checkpoint. They are removed if the program ends early. */
-static struct beginning {
-    const char *run;  /* NULL: there is nothing to remove */
-    int folder;       /* a descriptor; -1 until this process may change its files */
-    bool made;        /* the folder is new */
-    bool replaced;    /* the new tokens have replaced an old run */
-    char events[256]; /* the name of the event log; "" before there is one */
-} begun;
+static struct new_run_files {
+    const char *run;       /* NULL: there is nothing to remove */
+    int folder;            /* a descriptor; -1 until this process may change its files */
+    bool folder_is_new;    /* the folder is new */
+    bool has_replaced_run; /* the new tokens have replaced an old run */
+    char events[256];      /* the name of the event log; "" before there is one */
+} new_run;
 
 #define WITH_UNFINISHED(name) name, name UNFINISHED
 
@@ -153,131 +153,131 @@ static void remove_evaluation(void)
                                         WITH_UNFINISHED("log.jsonl"),
                                         "config.json",
                                         "text.tokens",
-                                        begun.events};
+                                        new_run.events};
     static const char *const sample[] = {"step_0000000.txt"};
-    const int samples = openat(begun.folder, "samples", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int samples = openat(new_run.folder, "samples", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (samples >= 0) {
         remove_list(samples, sample, 1);
         close(samples);
-        unlinkat(begun.folder, "samples", AT_REMOVEDIR); /* fails if it has other files */
+        unlinkat(new_run.folder, "samples", AT_REMOVEDIR); /* fails if it has other files */
     }
-    remove_list(begun.folder, files, sizeof files / sizeof *files);
+    remove_list(new_run.folder, files, sizeof files / sizeof *files);
 }
 
 /* Removes the files that begin_run writes. It calls only functions that a signal handler may call. */
-static void remove_first_files(void)
+static void remove_begin_run_files(void)
 {
     static const char *const tokens[] = {WITH_UNFINISHED(NEXT_TOKENS)};
-    static const char *const others[] = {WITH_UNFINISHED("tokenizer.json"),
-                                         WITH_UNFINISHED("vocab.json"),
-                                         WITH_UNFINISHED("merges.txt"),
-                                         WITH_UNFINISHED("tokenizer_config.json"),
-                                         WITH_UNFINISHED("special_tokens_map.json"),
-                                         WITH_UNFINISHED("generation_config.json"),
-                                         WITH_UNFINISHED("chat_template.jinja"),
-                                         WITH_UNFINISHED("config.json"),
-                                         "text.tokens"};
-    remove_list(begun.folder, tokens, sizeof tokens / sizeof *tokens);
-    if (begun.made)
-        remove_list(begun.folder, others, sizeof others / sizeof *others);
-    if (begun.made)
-        rmdir(begun.run); /* fails if the folder has other files */
+    static const char *const run_files[] = {WITH_UNFINISHED("tokenizer.json"),
+                                            WITH_UNFINISHED("vocab.json"),
+                                            WITH_UNFINISHED("merges.txt"),
+                                            WITH_UNFINISHED("tokenizer_config.json"),
+                                            WITH_UNFINISHED("special_tokens_map.json"),
+                                            WITH_UNFINISHED("generation_config.json"),
+                                            WITH_UNFINISHED("chat_template.jinja"),
+                                            WITH_UNFINISHED("config.json"),
+                                            "text.tokens"};
+    remove_list(new_run.folder, tokens, sizeof tokens / sizeof *tokens);
+    if (new_run.folder_is_new)
+        remove_list(new_run.folder, run_files, sizeof run_files / sizeof *run_files);
+    if (new_run.folder_is_new)
+        rmdir(new_run.run); /* fails if the folder has other files */
 }
 
-static void remove_beginning(void)
+static void remove_new_run(void)
 {
-    if (begun.run == NULL)
+    if (new_run.run == NULL)
         return;
-    if (begun.replaced)
+    if (new_run.has_replaced_run)
         remove_evaluation();
-    remove_first_files();
-    begun.run = NULL;
+    remove_begin_run_files();
+    new_run.run = NULL;
 }
 
 /* Creates the folder. A signal that arrives afterwards removes it. Returns false on an error. */
 static bool make_new_folder(const char *run)
 {
     sigset_t before;
-    hold_signals(&before);
-    const bool made = mkdir(run, 0777) == 0;
-    if (made)
-        begun = (struct beginning){.run = run, .folder = -1, .made = true};
-    release_signals(&before);
-    return made;
+    block_signals(&before);
+    const bool created = mkdir(run, 0777) == 0;
+    if (created)
+        new_run = (struct new_run_files){.run = run, .folder = -1, .folder_is_new = true};
+    restore_signals(&before);
+    return created;
 }
 
-void make_folder(const char *run, bool force)
+void create_run_folder(const char *run, bool force)
 {
     struct stat status;
     const bool exists = stat(run, &status) == 0;
     /* From the first evaluation on, training catches the first signal itself. */
-    at_every_end(remove_beginning, remove_beginning);
+    register_cleanup(remove_new_run, remove_new_run);
     if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
-    const bool made = !exists && make_new_folder(run);
-    if (!exists && !made && errno != EEXIST) {
+    const bool created = !exists && make_new_folder(run);
+    if (!exists && !created && errno != EEXIST) {
         char problem[200];
         snprintf(problem, sizeof problem, "this folder cannot be created (%.100s): ", strerror(errno));
         refuse(PROGRAM, problem, run);
     }
     lock_run(run); /* before the checks: the process that had the lock may have written a run */
-    if (access(in_run(run, "config.json"), F_OK) == 0 && access(in_run(run, "text.tokens"), F_OK) != 0)
+    if (access(path_in(run, "config.json"), F_OK) == 0 && access(path_in(run, "text.tokens"), F_OK) != 0)
         refuse(PROGRAM, "this folder contains something other than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    begun.run = run;
-    begun.folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    new_run.run = run;
+    new_run.folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* (The names begin with a time: the last one is new.) */
 void note_event_log(const char *run)
 {
-    DIR *directory = begun.run ? opendir(run) : NULL;
+    DIR *directory = new_run.run ? opendir(run) : NULL;
     for (struct dirent *file; directory && (file = readdir(directory)) != NULL;)
-        if (fnmatch("events.out.tfevents.*", file->d_name, 0) == 0 && strcmp(file->d_name, begun.events) > 0)
-            snprintf(begun.events, sizeof begun.events, "%s", file->d_name);
+        if (fnmatch("events.out.tfevents.*", file->d_name, 0) == 0 && strcmp(file->d_name, new_run.events) > 0)
+            snprintf(new_run.events, sizeof new_run.events, "%s", file->d_name);
     if (directory)
         closedir(directory);
 }
 
-void keep_run(void)
+void keep_run_files(void)
 {
-    begun.run = NULL;
+    new_run.run = NULL;
 }
 
-static void empty_folder(const char *run)
+static void remove_old_run(const char *run)
 {
     /* config.json marks the files as a run's, so it is removed last. */
     static const char *const files[] = {
         "*.safetensors", "*.safetensors.damaged", "events.out.tfevents.*", "log.jsonl", "curves.svg", "config.json",
         "text.tokens"};
-    if (access(in_run(run, "config.json"), F_OK) != 0)
+    if (access(path_in(run, "config.json"), F_OK) != 0)
         return;
     struct stat samples;
-    if (lstat(in_run(run, "samples"), &samples) == 0 && S_ISDIR(samples.st_mode))
-        remove_files(in_run(run, "samples"), "step_*.txt");
+    if (lstat(path_in(run, "samples"), &samples) == 0 && S_ISDIR(samples.st_mode))
+        remove_files(path_in(run, "samples"), "step_*.txt");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove_files(run, files[i]);
 }
 
 void replace_run(const char *run)
 {
-    empty_folder(run);
-    if (rename(in_run(run, NEXT_TOKENS), in_run(run, "text.tokens")) != 0)
-        give_up_file(in_run(run, "text.tokens"), "written");
-    begun.replaced = true;
+    remove_old_run(run);
+    if (rename(path_in(run, NEXT_TOKENS), path_in(run, "text.tokens")) != 0)
+        give_up_file(path_in(run, "text.tokens"), "written");
+    new_run.has_replaced_run = true;
 }
 
 /* Takes the options of the pretrained model, except the training options. */
-static void choose_pretrained(trainer *t)
+static void use_pretrained_options(trainer *t)
 {
-    if (access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
+    if (access(path_in(chosen.from, "last.safetensors"), F_OK) == 0)
         refuse(PROGRAM, "this is a run; --from takes a model folder, as " PROGRAM " export writes it: ", chosen.from);
-    expect(t, th_pretrained_options(t->ctx, chosen.from, &chosen.model));
+    require_ok(t, th_pretrained_options(t->ctx, chosen.from, &chosen.model));
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;
     chosen.model.block.recompute = chosen.recompute;
-    complete_rates();
+    set_learning_rates();
     if (chosen.length > chosen.model.length) {
         char problem[120];
         snprintf(problem, sizeof problem, "--length %lld is more than the %lld positions of the model in ",
@@ -302,24 +302,24 @@ static bool have_equal_tokens(const th_tokenizer *a, const th_tokenizer *b)
 
 static bool has_tokenizer(const char *folder)
 {
-    return access(in_run(folder, "tokenizer.json"), F_OK) == 0 || access(in_run(folder, "vocab.json"), F_OK) == 0;
+    return access(path_in(folder, "tokenizer.json"), F_OK) == 0 || access(path_in(folder, "vocab.json"), F_OK) == 0;
 }
 
-/* Rejects a tokenizer whose numbers mean other tokens to the model. If the model's folder has no tokenizer to compare
- * with, accepts a tokenizer from a file, and rejects one made from the text. */
+/* Rejects a tokenizer that gives other numbers to the tokens than the model's tokenizer. If the model's folder has no
+ * tokenizer, accepts a tokenizer from a file, and rejects one made from the text. */
 static void refuse_other_tokenizer(trainer *t)
 {
-    bool same;
+    bool accepted;
     if (strcmp(chosen.tokenizer, chosen.from) == 0)
         return;
     if (has_tokenizer(chosen.from)) {
-        th_tokenizer *own = th_tokenizer_load(t->ctx, chosen.from);
-        expect_no_error(t);
-        same = have_equal_tokens(own, t->tokenizer);
-        th_tokenizer_free(own);
+        th_tokenizer *model_tokenizer = th_tokenizer_load(t->ctx, chosen.from);
+        require_no_error(t);
+        accepted = have_equal_tokens(model_tokenizer, t->tokenizer);
+        th_tokenizer_free(model_tokenizer);
     } else
-        same = access(chosen.tokenizer, F_OK) == 0;
-    if (!same) {
+        accepted = access(chosen.tokenizer, F_OK) == 0;
+    if (!accepted) {
         char problem[600];
         snprintf(problem, sizeof problem,
                  "--tokenizer %.200s does not have the tokens of the model in %.200s: leave it out to use the model's, "
@@ -344,12 +344,12 @@ static void compare_vocabularies(const trainer *t, const char *folder)
                 (long long)tokens, folder, (long long)vocabulary);
 }
 
-/* Chooses the token that ends a text: the pretrained model's, if the tokenizer is its own; otherwise the tokenizer's
- * END_OF_TEXT, if it has one. */
+/* Chooses the token that ends a text. With the tokenizer of a pretrained model, the model has this token. Otherwise it is
+ * END_OF_TEXT, if the tokenizer has it. */
 static void choose_end_token(trainer *t)
 {
     if (chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0) {
-        expect(t, th_pretrained_end_token(t->ctx, chosen.from, &chosen.end_token));
+        require_ok(t, th_pretrained_end_token(t->ctx, chosen.from, &chosen.end_token));
         return;
     }
     chosen.end_token = th_tokenizer_find(t->tokenizer, END_OF_TEXT);
@@ -357,8 +357,8 @@ static void choose_end_token(trainer *t)
         chosen.end_token = -1;
 }
 
-/* Sets the options of new models to what the model has, so that config.json says nothing else. */
-static void keep_model_options(void)
+/* Copies the model's sizes to the options of new models, so that config.json shows the same sizes. */
+static void copy_model_options(void)
 {
     const th_language_model_options *model = &chosen.model;
     chosen.vocabulary = model->vocabulary;
@@ -373,9 +373,9 @@ static void keep_model_options(void)
 void choose_model(trainer *t, const texts *text, bool other_tokenizer)
 {
     if (chosen.from)
-        choose_pretrained(t);
+        use_pretrained_options(t);
     t->tokenizer = make_tokenizer(t->ctx, text);
-    expect_no_error(t);
+    require_no_error(t);
     if (!chosen.from)
         chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
     else {
@@ -383,38 +383,38 @@ void choose_model(trainer *t, const texts *text, bool other_tokenizer)
             refuse_other_tokenizer(t);
         compare_vocabularies(t, chosen.from);
     }
-    keep_model_options();
+    copy_model_options();
     choose_end_token(t);
 }
 
 bool is_model_folder(const char *folder)
 {
-    return access(in_run(folder, "config.json"), F_OK) == 0 && access(in_run(folder, "text.tokens"), F_OK) != 0 &&
-           (access(in_run(folder, "model.safetensors"), F_OK) == 0 ||
-            access(in_run(folder, "model.safetensors.index.json"), F_OK) == 0);
+    return access(path_in(folder, "config.json"), F_OK) == 0 && access(path_in(folder, "text.tokens"), F_OK) != 0 &&
+           (access(path_in(folder, "model.safetensors"), F_OK) == 0 ||
+            access(path_in(folder, "model.safetensors.index.json"), F_OK) == 0);
 }
 
 void open_model_folder(trainer *t, const char *folder, bool stored, const char *weights)
 {
-    const th_dtype type = weights ? storage_called(weights) : TH_FLOAT32;
+    const th_dtype type = weights ? parse_storage(weights) : TH_FLOAT32;
     *t = (trainer){.ctx = th_context_new(NULL)};
     chosen.from = chosen.tokenizer = folder;
-    expect(t, th_pretrained_options(t->ctx, folder, &chosen.model));
+    require_ok(t, th_pretrained_options(t->ctx, folder, &chosen.model));
     t->tokenizer = th_tokenizer_load(t->ctx, folder);
-    expect_no_error(t);
+    require_no_error(t);
     compare_vocabularies(t, folder);
     choose_end_token(t);
     const th_folder_load_options options = {
         .frozen = true, .stored = stored && !weights, .type = type, .no_mapping = no_mapping, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, folder, &options);
-    expect_no_error(t);
+    require_no_error(t);
 }
 
-int64_t hash_of_tokenizer(const trainer *t)
+int64_t hash_tokenizer(const trainer *t)
 {
     uint32_t hash = 2166136261; /* FNV-1a */
     th_text text = {0};
-    read_file(t, in_run(t->run, "tokenizer.json"), &text);
+    read_file(t, path_in(t->run, "tokenizer.json"), &text);
     for (size_t i = 0; i < text.count; i++)
         hash = (hash ^ (unsigned char)text.bytes[i]) * 16777619;
     th_text_free(&text);
@@ -426,14 +426,14 @@ void write_settings(const trainer *t)
     char *text = settings_to_json();
     const size_t count = strlen(text);
     text[count] = '\n'; /* in place of the final NUL */
-    expect(t, th_file_write(t->ctx, in_run(t->run, "config.json"), text, count + 1));
+    require_ok(t, th_file_write(t->ctx, path_in(t->run, "config.json"), text, count + 1));
     free(text);
 }
 
 void read_settings(const trainer *t)
 {
     th_text text = {0};
-    const char *path = in_run(t->run, "config.json");
+    const char *path = path_in(t->run, "config.json");
     read_file(t, path, &text);
     settings_from_json(text.bytes, path);
     th_text_free(&text);
@@ -442,30 +442,30 @@ void read_settings(const trainer *t)
 void load_tokenizer(trainer *t)
 {
     t->tokenizer = th_tokenizer_load(t->ctx, t->run);
-    if (t->tokenizer && hash_of_tokenizer(t) != chosen.tokenizer_hash) {
+    if (t->tokenizer && hash_tokenizer(t) != chosen.tokenizer_hash) {
         begin_last_message(PROGRAM);
-        fprintf(stderr, "%s has changed since the run began\n", in_run(t->run, "tokenizer.json"));
+        fprintf(stderr, "%s has changed since the run began\n", path_in(t->run, "tokenizer.json"));
         exit(EXIT_FAILURE);
     }
-    expect_no_error(t);
+    require_no_error(t);
 }
 
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
-    const char *path = in_run(run, checkpoint);
+    const char *path = path_in(run, checkpoint);
     if (access(path, F_OK) != 0) {
         if (!has_checkpoint(run))
             refuse_folder(run, "a run");
         refuse(PROGRAM, "this checkpoint of the run is missing (--last: the newest, instead of the best): ",
-               in_run(run, checkpoint));
+               path_in(run, checkpoint));
     }
     const char *text = th_checkpoint_configuration(t->ctx, path);
-    expect_no_error(t);
+    require_no_error(t);
     settings_from_json(text, path);
     if (chosen.threads > 0)
-        expect(t, th_set_threads(t->ctx, (int)chosen.threads));
-    expect(t, share_processors(t->ctx, chosen.threads));
-    expect(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
+        require_ok(t, th_set_threads(t->ctx, (int)chosen.threads));
+    require_ok(t, share_processors(t->ctx, chosen.threads));
+    require_ok(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
     load_tokenizer(t);
     if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary) {
         begin_last_message(PROGRAM);
@@ -474,10 +474,10 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
         exit(EXIT_FAILURE);
     }
     if (chosen.lora == 0)
-        expect(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
+        require_ok(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
     make_model(t);
     if (weights && chosen.lora == 0)
-        expect(t, th_weights_load(t->model, path, NULL));
+        require_ok(t, th_weights_load(t->model, path, NULL));
     else if (weights)
-        expect_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
+        require_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
 }

@@ -7,7 +7,7 @@
 #include "settings.h"
 
 /* One text. */
-typedef struct writing {
+typedef struct generated_text {
     const th_tokenizer *tokenizer;
     th_stop_stream stream; /* a character may take several tokens */
     FILE *file;
@@ -19,7 +19,7 @@ typedef struct writing {
     int n_end_tokens;
     char *memory; /* the text of one of several samples, which file writes to; otherwise NULL */
     size_t bytes;
-} writing;
+} generated_text;
 
 /* Returns whether a terminal would execute a character instead of showing it: control characters except newline and
  * tab, and characters that change the direction of text. */
@@ -46,10 +46,10 @@ static void write_escaped(const char *text, size_t count, FILE *file)
 }
 
 /* Writes the tokens' text, in whole characters; a count of 0 ends the text and writes the rest. */
-static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
+static bool write_tokens(generated_text *w, const int32_t *tokens, size_t count)
 {
     if (w->first)
-        keep_first(w->first, tokens, count);
+        append_first_tokens(w->first, tokens, count);
     char *text = NULL;
     size_t size = 0;
     FILE *file = w->escaped ? open_memstream(&text, &size) : w->file;
@@ -66,7 +66,7 @@ static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
     return status == TH_OK && fflush(w->file) == 0;
 }
 
-static void keep_token(th_token_list *list, int32_t token)
+static void append_token(th_token_list *list, int32_t token)
 {
     if (list->count == list->capacity) {
         list->capacity = 2 * list->capacity + 64;
@@ -78,7 +78,7 @@ static void keep_token(th_token_list *list, int32_t token)
 }
 
 /* Returns whether a token ends the text. */
-static bool is_end(const writing *w, int64_t token)
+static bool is_end_token(const generated_text *w, int64_t token)
 {
     for (int i = 0; i < w->n_end_tokens; i++)
         if (w->end_tokens[i] == token)
@@ -89,37 +89,38 @@ static bool is_end(const writing *w, int64_t token)
 /* Writes a token of one of the texts. Returns false if that text ends. */
 static bool write_token(void *user, int64_t sequence, int64_t token)
 {
-    writing *w = (writing *)user + sequence;
+    generated_text *w = (generated_text *)user + sequence;
     const bool named = w->ignore_end && token == chosen.end_token;
-    if (token >= th_tokenizer_size(w->tokenizer) ||
-        (!named && (token == chosen.end_token || is_end(w, token) || th_tokenizer_is_special(w->tokenizer, token))))
+    if (token >= th_tokenizer_size(w->tokenizer) || (!named && (token == chosen.end_token || is_end_token(w, token) ||
+                                                                th_tokenizer_is_special(w->tokenizer, token))))
         return true; /* the end token, or padding of the vocabulary: neither has a text */
     if (w->answer)
-        keep_token(w->answer, (int32_t)token);
+        append_token(w->answer, (int32_t)token);
     return write_tokens(w, &(int32_t){(int32_t)token}, 1) && !w->stream.found;
 }
 
 /* Generates the continuations of the prompt (1, T). */
-static th_status continue_texts(th_module *model, th_tensor *prompt, const sample_options *options, int64_t count,
-                                writing *texts)
+static th_status generate_texts(th_module *model, th_tensor *prompt, const sample_options *options, int64_t count,
+                                generated_text *texts)
 {
     const int64_t remaining = chosen.model.length - th_size(prompt, 1);
-    th_generate_options how = options->generate;
-    how.prompts = prompt;
-    how.slide = how.beams <= 1;
-    if (!how.slide && how.max_new_tokens > remaining) /* beam search cannot exceed the model's length */
-        how.max_new_tokens = remaining;
-    how.emit = write_token;
-    how.user = texts;
-    how.end_tokens = options->n_end_tokens > 0 ? options->end_tokens : &chosen.end_token;
-    how.n_end_tokens = options->n_end_tokens > 0 ? options->n_end_tokens : chosen.end_token >= 0;
+    th_generate_options generate_options = options->generate;
+    generate_options.prompts = prompt;
+    generate_options.slide = generate_options.beams <= 1;
+    if (!generate_options.slide &&
+        generate_options.max_new_tokens > remaining) /* beam search cannot exceed the model's length */
+        generate_options.max_new_tokens = remaining;
+    generate_options.emit = write_token;
+    generate_options.user = texts;
+    generate_options.end_tokens = options->n_end_tokens > 0 ? options->end_tokens : &chosen.end_token;
+    generate_options.n_end_tokens = options->n_end_tokens > 0 ? options->n_end_tokens : chosen.end_token >= 0;
     if (options->ignore_end)
-        how.n_end_tokens = 0;
+        generate_options.n_end_tokens = 0;
     for (int64_t i = 0; i < count; i++) { /* from here on, because the prompt may have a stop string */
         texts[i].stream.strings = options->stop;
         texts[i].stream.count = options->n_stop;
     }
-    if (th_generate(model, &how, NULL))
+    if (th_generate(model, &generate_options, NULL))
         return th_error_code(model->ctx);
     for (int64_t i = 0; i < count; i++)
         if (!write_tokens(&texts[i], NULL, 0))
@@ -128,20 +129,20 @@ static th_status continue_texts(th_module *model, th_tensor *prompt, const sampl
 }
 
 /* Begins the texts. Several of them are kept in memory, because their tokens are generated together. */
-static writing *begin_texts(const th_tokenizer *tokenizer, const sample_options *options, int64_t count, FILE *file,
-                            first_tokens *first)
+static generated_text *begin_texts(const th_tokenizer *tokenizer, const sample_options *options, int64_t count,
+                                   FILE *file, first_tokens *first)
 {
     const int descriptor = fileno(file); /* -1 if the file is in memory */
-    writing *texts = calloc((size_t)count, sizeof *texts);
+    generated_text *texts = calloc((size_t)count, sizeof *texts);
     for (int64_t i = 0; texts && i < count; i++) {
-        texts[i] = (writing){.tokenizer = tokenizer,
-                             .file = file,
-                             .first = i == 0 ? first : NULL,
-                             .escaped = descriptor >= 0 && isatty(descriptor),
-                             .ignore_end = options->ignore_end,
-                             .end_tokens = options->ignore_end ? NULL : options->end_tokens,
-                             .n_end_tokens = options->ignore_end ? 0 : options->n_end_tokens,
-                             .answer = i == 0 ? options->answer : NULL};
+        texts[i] = (generated_text){.tokenizer = tokenizer,
+                                    .file = file,
+                                    .first = i == 0 ? first : NULL,
+                                    .escaped = descriptor >= 0 && isatty(descriptor),
+                                    .ignore_end = options->ignore_end,
+                                    .end_tokens = options->ignore_end ? NULL : options->end_tokens,
+                                    .n_end_tokens = options->ignore_end ? 0 : options->n_end_tokens,
+                                    .answer = i == 0 ? options->answer : NULL};
         if (count > 1)
             texts[i].file = open_memstream(&texts[i].memory, &texts[i].bytes);
     }
@@ -151,7 +152,7 @@ static writing *begin_texts(const th_tokenizer *tokenizer, const sample_options 
 }
 
 /* Writes texts that were kept in memory, and releases all. */
-static void end_texts(writing *texts, int64_t count, bool complete, FILE *file)
+static void end_texts(generated_text *texts, int64_t count, bool complete, FILE *file)
 {
     for (int64_t i = 0; i < count; i++) {
         if (texts[i].file == file)
@@ -167,13 +168,13 @@ static void end_texts(writing *texts, int64_t count, bool complete, FILE *file)
     free(texts);
 }
 
-/* Appends the tokens of the prompt, whatever it is. */
+/* Appends the tokens of the prompt: a question, the text, or a new line. */
 static th_status encode_prompt(th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
                                th_token_list *tokens)
 {
     size_t bytes = prompt ? strlen(prompt) : 1;
     for (size_t i = 0; options->question && i < options->question->count; i++)
-        keep_token(tokens, options->question->token[i]);
+        append_token(tokens, options->question->token[i]);
     if (tokens->count > 0)
         return TH_OK;
     if (prompt == NULL)
@@ -181,18 +182,18 @@ static th_status encode_prompt(th_tokenizer *tokenizer, const char *prompt, cons
     return th_tokenizer_encode(tokenizer, prompt, bytes, tokens);
 }
 
-th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
-                       FILE *file, first_tokens *first)
+th_status generate_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
+                          FILE *file, first_tokens *first)
 {
     const int64_t count = options->generate.sequences > 1 ? options->generate.sequences : 1;
-    writing *texts = begin_texts(tokenizer, options, count, file, first);
+    generated_text *texts = begin_texts(tokenizer, options, count, file, first);
     th_token_list tokens = {0};
     bool good = encode_prompt(tokenizer, prompt, options, &tokens) == TH_OK;
     for (int64_t i = 0; i < count && good && !options->without_prompt; i++)
         good = write_tokens(&texts[i], tokens.token, tokens.count);
     if (good) {
         th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);
-        good = continue_texts(model, t, options, count, texts) == TH_OK;
+        good = generate_texts(model, t, options, count, texts) == TH_OK;
         th_tensor_free(t);
     }
     end_texts(texts, count, good, file);

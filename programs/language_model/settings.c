@@ -48,7 +48,7 @@ settings chosen = {
 
 #define MAX_STEPS 1e9
 
-const program_option options_of_a_run[] = {
+const program_option run_options[] = {
     {"tokenizer",
      "characters, bytes, bpe (learned from the text), or a transformers folder; with --from the model's own",
      .text = &chosen.tokenizer, .given = &was_given.tokenizer, .group = "The text"},
@@ -121,11 +121,11 @@ const program_option options_of_a_run[] = {
     {0},
 };
 
-const program_option *options_with(const program_option *more)
+const program_option *append_options(const program_option *more)
 {
     static program_option all[MAX_OPTIONS + 1];
     int count = 0;
-    for (const program_option *o = options_of_a_run; o->name; o++)
+    for (const program_option *o = run_options; o->name; o++)
         all[count++] = *o;
     for (const program_option *o = more; o->name && count < MAX_OPTIONS; o++)
         all[count++] = *o;
@@ -170,7 +170,7 @@ bool find_storage(const char *name, th_dtype *dtype)
     return false;
 }
 
-th_dtype storage_called(const char *name)
+th_dtype parse_storage(const char *name)
 {
     th_dtype dtype = TH_FLOAT32;
     if (!find_storage(name, &dtype))
@@ -178,10 +178,10 @@ th_dtype storage_called(const char *name)
     return dtype;
 }
 
-int64_t in_local_steps(int64_t count)
+int64_t round_up_to_local_steps(int64_t count)
 {
-    const int64_t least = count < 1 ? 1 : count, local = chosen.local_steps;
-    return local > 0 ? (least + local - 1) / local * local : least;
+    const int64_t at_least_1 = count < 1 ? 1 : count, local_steps = chosen.local_steps;
+    return local_steps > 0 ? (at_least_1 + local_steps - 1) / local_steps * local_steps : at_least_1;
 }
 
 bool local_steps_divide(int64_t steps)
@@ -237,12 +237,12 @@ static void refuse_contradictions(void)
     if (!chosen.from || was_given.batch) /* otherwise length.c chooses the batch */
         check_shards(PROGRAM, chosen.shards, chosen.batch);
     if (!was_given.eval_every)
-        chosen.eval_every = in_local_steps(chosen.eval_every);
+        chosen.eval_every = round_up_to_local_steps(chosen.eval_every);
     if (!steps_depend_on_data())
         check_local_steps();
 }
 
-void complete_rates(void)
+void set_learning_rates(void)
 {
     char problem[100];
     if (chosen.from && !was_given.lr)
@@ -258,7 +258,7 @@ void complete_rates(void)
 /* Longer texts could be saved, but not loaded. */
 static void refuse_long_texts(void)
 {
-    for (const program_option *o = options_of_a_run; o->name; o++)
+    for (const program_option *o = run_options; o->name; o++)
         if (o->text && *o->text && strlen(*o->text) > MAX_TEXT)
             refuse(PROGRAM, "this option takes at most 4096 bytes: --", o->name);
 }
@@ -285,5 +285,5 @@ void complete_settings(void)
     if (chosen.llama)
         set_llama_options(&chosen.model);
     if (!chosen.from)
-        complete_rates();
+        set_learning_rates();
 }

@@ -61,27 +61,27 @@ enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2 };
 
 /* The options of the settings. The table ends with an entry without a name. */
-extern const program_option options_of_a_run[];
+extern const program_option run_options[];
 /* The settings that no option names: a checkpoint has them too. The table ends in the same way. */
 extern const program_option derived_settings[];
 /* Returns one table with the options of the settings, followed by `more`. */
-const program_option *options_with(const program_option *more);
+const program_option *append_options(const program_option *more);
 /* Rejects options that contradict each other, and fills in the options of the model. */
 void complete_settings(void);
 /* Returns whether --epochs tells the number of steps, so that it is known when the data is. */
 bool steps_depend_on_data(void);
-/* Rejects numbers of steps that --local-steps does not divide: only an outer step can be the last one, or be saved. */
+/* Rejects numbers of steps that --local-steps does not divide, because only outer steps can end or save a run. */
 void check_local_steps(void);
 /* Returns count, at least 1, rounded up to a multiple of --local-steps. */
-int64_t in_local_steps(int64_t count);
+int64_t round_up_to_local_steps(int64_t count);
 /* Returns whether --local-steps divides a number of steps. */
 bool local_steps_divide(int64_t steps);
-/* Sets *dtype to the storage of frozen weights. Returns false if the name is unknown. */
+/* Sets *dtype to the storage type of this name, for frozen weights. Returns false if the name is unknown. */
 bool find_storage(const char *name, th_dtype *dtype);
-/* Returns this type. Ends the program if the name is unknown. */
-th_dtype storage_called(const char *name);
+/* Returns the storage type of this name. Ends the program if the name is unknown. */
+th_dtype parse_storage(const char *name);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
-void complete_rates(void);
+void set_learning_rates(void);
 
 enum { MAX_SETTINGS = 1 << 18 }; /* bytes of all settings as JSON */
 

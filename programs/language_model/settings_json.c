@@ -15,8 +15,8 @@ typedef struct {
     const char *short_factor, *long_factor; /* as texts, "" without */
     char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
     double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
-} converted_scores;
-static converted_scores of_block, of_others;
+} score_members;
+static score_members block_members, other_members;
 static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
@@ -89,14 +89,14 @@ const program_option derived_settings[] = {
     {"model.block.scale", REAL(block.scale)},
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
-    SCORE_SETTINGS("model.block.scores", block.scores, of_block),
-    SCORE_SETTINGS("model.other_scores", other_scores, of_others),
+    SCORE_SETTINGS("model.block.scores", block.scores, block_members),
+    SCORE_SETTINGS("model.other_scores", other_scores, other_members),
     {"model.other_layers", .text = &other_layers},
     {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
     {0},
 };
 
-static json_t *to_json(const program_option *o)
+static json_t *option_to_json(const program_option *o)
 {
     return o->integer ? json_integer((json_int_t)*o->integer)
            : o->real  ? json_real(*o->real)
@@ -119,7 +119,7 @@ static const char *other_layers_to_text(void)
 }
 
 /* The reverse of other_layers_to_text. */
-static const bool *other_layers_of_text(void)
+static const bool *other_layers_from_text(void)
 {
     static bool flag[MAX_TEXT];
     for (size_t i = 0; other_layers[i]; i++)
@@ -128,7 +128,7 @@ static const bool *other_layers_of_text(void)
 }
 
 /* Converts the members of scores that are neither numbers nor flags. */
-static void convert_scores(const th_score_options *scores, converted_scores *c)
+static void scores_to_members(const th_score_options *scores, score_members *c)
 {
     const th_rotary_scaling *s = &scores->rotary_scaling;
     c->pairing = scores->rotary_pairing;
@@ -139,8 +139,8 @@ static void convert_scores(const th_score_options *scores, converted_scores *c)
         give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
 }
 
-/* The reverse of convert_scores, for texts that have been checked. */
-static void convert_scores_back(converted_scores *c, th_score_options *scores)
+/* The reverse of scores_to_members, for texts that have been checked. */
+static void members_to_scores(score_members *c, th_score_options *scores)
 {
     th_rotary_scaling *s = &scores->rotary_scaling;
     scores->rotary_pairing = (th_rotary_pairing)c->pairing;
@@ -151,8 +151,8 @@ static void convert_scores_back(converted_scores *c, th_score_options *scores)
     s->long_factor = s->n_factors > 0 ? c->long_numbers : NULL;
 }
 
-/* Whether the texts are as many numbers as pairs of factors. */
-static bool factors_fit(converted_scores *c)
+/* Returns whether both texts are valid and have the same number of factors. */
+static bool factors_fit(score_members *c)
 {
     const int64_t count = factors_from_text(c->short_factor, c->short_numbers);
     return count >= 0 && factors_from_text(c->long_factor, c->long_numbers) == count;
@@ -160,18 +160,18 @@ static bool factors_fit(converted_scores *c)
 
 char *settings_to_json(void)
 {
-    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    const program_option *const tables[] = {run_options, derived_settings};
     json_t *all = json_object();
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
-    convert_scores(&MODEL.block.scores, &of_block);
-    convert_scores(&MODEL.other_scores, &of_others);
+    scores_to_members(&MODEL.block.scores, &block_members);
+    scores_to_members(&MODEL.other_scores, &other_members);
     other_layers = other_layers_to_text();
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            complete = json_object_set_new(all, o->name, to_json(o)) == 0 && complete;
+            complete = json_object_set_new(all, o->name, option_to_json(o)) == 0 && complete;
     char *text = complete ? json_dumps(all, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
     json_decref(all);
     if (text == NULL)
@@ -219,7 +219,7 @@ static bool is_valid(const program_option *o, const json_t *value)
 }
 
 /* Describes the values that is_valid accepts. */
-static const char *describe(const program_option *o, char *text, size_t bytes)
+static const char *describe_valid_values(const program_option *o, char *text, size_t bytes)
 {
     char low[32], high[32];
     if (o->flag)
@@ -232,11 +232,11 @@ static const char *describe(const program_option *o, char *text, size_t bytes)
 }
 
 /* Stores one value. */
-static void from_json(const program_option *o, const json_t *value, const char *file)
+static void set_option_from_json(const program_option *o, const json_t *value, const char *file)
 {
     char wanted[100];
     if (!is_valid(o, value))
-        refuse_member(file, o->name, value, describe(o, wanted, sizeof wanted));
+        refuse_member(file, o->name, value, describe_valid_values(o, wanted, sizeof wanted));
     if (o->flag)
         *o->flag = json_is_true(value);
     if (o->integer)
@@ -255,7 +255,7 @@ static void add_missing(json_t *all, const char *name, json_t *value)
 }
 
 /* Adds settings that runs of older versions lack. */
-static void add_older(json_t *all)
+static void add_settings_of_older_versions(json_t *all)
 {
     /* Models of older versions had no such options: 0 is their default. */
     for (const program_option *o = derived_settings; o->name; o++)
@@ -279,7 +279,7 @@ static void add_older(json_t *all)
 #define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
 
 /* Checks that the settings are consistent. Each is already within its limits. */
-static void refuse_inconsistent(const json_t *all, const char *file)
+static void check_consistency(const json_t *all, const char *file)
 {
     const th_transformer_block_options *block = &MODEL.block;
     th_precision precision;
@@ -295,8 +295,8 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
-        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_block)},
-        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_others)},
+        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&block_members)},
+        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&other_members)},
         {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
          other_layers[0] == 0 ||
              (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
@@ -315,7 +315,7 @@ static void refuse_inconsistent(const json_t *all, const char *file)
 
 void settings_from_json(const char *text, const char *file)
 {
-    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    const program_option *const tables[] = {run_options, derived_settings};
     static json_t *all; /* not freed, because settings point to its strings */
     char problem[300];
     json_decref(all);
@@ -325,15 +325,15 @@ void settings_from_json(const char *text, const char *file)
         snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);
         give_up(PROGRAM, problem);
     }
-    add_older(all);
+    add_settings_of_older_versions(all);
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            from_json(o, json_object_get(all, o->name), file);
-    refuse_inconsistent(all, file);
+            set_option_from_json(o, json_object_get(all, o->name), file);
+    check_consistency(all, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
-    convert_scores_back(&of_block, &MODEL.block.scores);
-    convert_scores_back(&of_others, &MODEL.other_scores);
-    MODEL.other_layers = other_layers_of_text();
+    members_to_scores(&block_members, &MODEL.block.scores);
+    members_to_scores(&other_members, &MODEL.other_scores);
+    MODEL.other_layers = other_layers_from_text();
 }

@@ -17,11 +17,11 @@
 
 static const char standard_input[] = "-";
 
-static _Noreturn void refuse_text(const char *path, const char *trouble)
+static _Noreturn void refuse_text(const char *path, const char *reason)
 {
     char problem[400];
     snprintf(problem, sizeof problem, "the text %.300s cannot be used: %s",
-             strcmp(path, standard_input) == 0 ? "from standard input" : path, trouble);
+             strcmp(path, standard_input) == 0 ? "from standard input" : path, reason);
     give_up(PROGRAM, problem);
     abort(); /* not reached */
 }
@@ -34,7 +34,7 @@ static void *map_file(const char *path, int file, size_t bytes)
     return memory;
 }
 
-/* Opens the file that the word names, and gets its status. If a pipe has no writer, it waits for one. */
+/* Opens the file that a word of the command line names, and gets its status. A pipe without a writer waits for one. */
 static int open_word(const char *path, struct stat *status)
 {
     const int file =
@@ -48,11 +48,11 @@ static int open_word(const char *path, struct stat *status)
 
 /* -- copying -- */
 
-typedef struct copy {
+typedef struct text_copy {
     int file;
     texts all;
     size_t capacity; /* of all.end */
-} copy;
+} text_copy;
 
 /* Creates a file without a name in the temporary directory. The system removes it when the program ends. */
 static int open_unnamed(void)
@@ -88,7 +88,7 @@ static void write_all(int file, const char *bytes, size_t count)
 }
 
 /* Appends the content of a file. Returns the number of bytes. */
-static size_t copy_stream(copy *c, const char *path, int from)
+static size_t copy_stream(text_copy *c, const char *path, int from)
 {
     static char buffer[1 << 16];
     size_t bytes = 0;
@@ -103,7 +103,7 @@ static size_t copy_stream(copy *c, const char *path, int from)
     return bytes;
 }
 
-static void add_document(copy *c, size_t bytes)
+static void add_document(text_copy *c, size_t bytes)
 {
     texts *all = &c->all;
     if (all->documents == c->capacity) {
@@ -122,7 +122,7 @@ static int is_not_hidden(const struct dirent *entry)
 }
 
 /* Appends the regular files of a folder that are not empty, in the order of their names. */
-static void copy_folder(copy *c, const char *folder)
+static void copy_folder(text_copy *c, const char *folder)
 {
     struct dirent **entry;
     const size_t before = c->all.documents;
@@ -150,7 +150,7 @@ static void copy_folder(copy *c, const char *folder)
         refuse_text(folder, "the folder has no regular files with text");
 }
 
-static void copy_word(copy *c, const char *word)
+static void copy_word(text_copy *c, const char *word)
 {
     struct stat status;
     const int file = open_word(word, &status);
@@ -189,7 +189,7 @@ bool has_documents(const texts *text)
 
 texts open_texts(const char *const *words, int count, const char *validation)
 {
-    copy c = {.file = -1};
+    text_copy c = {.file = -1};
     if (count == 1 && validation == NULL && map_word(words[0], &c.all)) {
         const size_t bytes = c.all.count;
         c.all.count = 0;

@@ -11,25 +11,25 @@ static bool force, only_memory, quiet, other_tokenizer;
 static bool tuning;       /* the subcommand is tune */
 static bool instructions; /* the words are files with examples, one in a line */
 
-enum { MARKED_LENGTH = 513 }; /* the smallest default length of windows of documents, and the last target */
-static int64_t longest;       /* tokens of the longest document */
+enum { MARKED_LENGTH = 513 };           /* the smallest default length of windows of documents, and the last target */
+static int64_t longest_document_tokens; /* tokens of the longest document */
 
 /* Returns the number of a text's tokens that are for training. The rest is for validation. The text is encoded. */
-static int64_t training_part(const texts *text, int64_t tokens)
+static int64_t count_training_tokens(const texts *text, int64_t tokens)
 {
     return text->held_out > 0 ? chosen.training_tokens : tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
 /* Finds out what the texts are: examples, documents that are packed, or one text that is cut anywhere. */
-static void choose_kind(const texts *text)
+static void detect_kind(const texts *text)
 {
-    const size_t examples = count_instructions(text);
-    const bool all = examples == text->documents;
-    if (tuning && !instructions && examples > 0 && !all)
+    const size_t examples = count_example_documents(text);
+    const bool all_are_examples = examples == text->documents;
+    if (tuning && !instructions && examples > 0 && !all_are_examples)
         refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
     if (tuning)
-        instructions = instructions || all;
-    else if (all && chosen.from)
+        instructions = instructions || all_are_examples;
+    else if (all_are_examples && chosen.from)
         fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
     if (tuning && !instructions)
         check_texts(text);
@@ -51,13 +51,13 @@ static void print_forecast(const trainer *t)
 }
 
 /* Prints the memory that training takes, measured in a shapes-only context. */
-static void forecast(trainer *t, const char *const *words, int count)
+static void print_memory_forecast(trainer *t, const char *const *words, int count)
 {
     texts text = open_texts(words, count, chosen.validation_file);
-    choose_kind(&text);
+    detect_kind(&text);
     choose_model(t, &text, other_tokenizer);
     if (chosen.from && chosen.length == 0)
-        choose_windows(chosen.marked ? MARKED_LENGTH : training_part(&text, count_tokens(t, &text)), false);
+        choose_windows(chosen.marked ? MARKED_LENGTH : count_training_tokens(&text, count_tokens(t, &text)), false);
     else if (chosen.from)
         choose_windows(0, false);
     close_texts(&text);
@@ -65,7 +65,7 @@ static void forecast(trainer *t, const char *const *words, int count)
     make_batch(t);
     make_optimizer(t);
     for (int step = 0; step < 2; step++) /* the second step reaches the peak */
-        expect(t, rehearse(t, false));
+        require_ok(t, run_memory_trial(t, false));
     print_forecast(t);
 }
 
@@ -102,28 +102,30 @@ static void check_parts(const texts *text, int64_t tokens)
 /* Writes the tokens of the text. The last ones are for validation. */
 static void write_tokens(trainer *t, const texts *text)
 {
-    const char *path = in_run(t->run, NEXT_TOKENS);
-    expect(t, instructions ? encode_instructions(t, text, chosen.from, path)
-                           : encode_text(t->ctx, t->tokenizer, text, path));
+    const char *path = path_in(t->run, NEXT_TOKENS);
+    require_ok(t, instructions ? encode_instructions(t, text, chosen.from, path)
+                               : encode_text(t->ctx, t->tokenizer, text, path));
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
-    expect_no_error(t);
+    require_no_error(t);
     const int64_t tokens = th_token_file_count(file);
     chosen.training_tokens =
-        chosen.marked && text->held_out == 0 ? split_documents(t, file) : training_part(text, tokens);
+        chosen.marked && text->held_out == 0 ? split_documents(t, file) : count_training_tokens(text, tokens);
     if (text->held_out > 0)
         check_parts(text, tokens);
     if (chosen.marked)
-        longest = longest_document(t, file);
+        longest_document_tokens = longest_document(t, file);
     th_token_file_close(file);
-    expect_no_error(t);
+    require_no_error(t);
     if (!chosen.marked)
         check_length(text, tokens);
 }
 
 /* Returns the tokens for which choose_windows makes space. Documents stay whole, and share windows. */
-static int64_t wanted_tokens(void)
+static int64_t window_tokens(void)
 {
-    return !chosen.marked ? chosen.training_tokens : longest > MARKED_LENGTH ? longest : MARKED_LENGTH;
+    return !chosen.marked                            ? chosen.training_tokens
+           : longest_document_tokens > MARKED_LENGTH ? longest_document_tokens
+                                                     : MARKED_LENGTH;
 }
 
 static void print_documents(const trainer *t, const texts *text)
@@ -135,14 +137,14 @@ static void print_documents(const trainer *t, const texts *text)
 }
 
 /* Makes the model, the tensors of a batch and the optimizer, and loads the weights of --from. */
-static void make_pretrained(trainer *t)
+static void make_model_and_optimizer(trainer *t)
 {
     make_model(t);
     note_int8(PROGRAM, t->model, chosen.lora > 0 ? STORE_ADVICE : "");
     make_batch(t);
     make_optimizer(t);
     if (chosen.from && chosen.lora == 0) /* with adapters, make_model has loaded them */
-        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+        require_ok(t, th_pretrained_load(t->model, chosen.from, NULL));
 }
 
 /* Prepares a run. Everything that can fail comes before the removal of the old run. */
@@ -153,22 +155,22 @@ static void begin_run(trainer *t, const texts *text)
     print_documents(t, text);
     write_tokens(t, text);
     if (chosen.from)
-        choose_windows(wanted_tokens(), false);
-    if (instructions && longest > chosen.length + 1)
+        choose_windows(window_tokens(), false);
+    if (instructions && longest_document_tokens > chosen.length + 1)
         fprintf(stderr,
                 PROGRAM
                 ": the longest example has %lld tokens, more than --length: longer ones are divided, and a part "
                 "does not see the parts before it\n",
-                (long long)longest);
+                (long long)longest_document_tokens);
     open_windows(t, NEXT_TOKENS);
     choose_steps(t, tuning);
-    make_pretrained(t);
-    read_chat_to_keep(t, instructions, &files);
+    make_model_and_optimizer(t);
+    read_base_chat_files(t, instructions, &files);
     replace_run(t->run);
-    expect(t, th_tokenizer_save(t->tokenizer, t->run));
-    write_chat(t, &files);
-    free_chat(&files);
-    chosen.tokenizer_hash = hash_of_tokenizer(t);
+    require_ok(t, th_tokenizer_save(t->tokenizer, t->run));
+    write_chat_files(t, &files);
+    free_chat_files(&files);
+    chosen.tokenizer_hash = hash_tokenizer(t);
     write_settings(t);
 }
 
@@ -178,28 +180,28 @@ static void join_run(trainer *t)
     read_settings(t);
     load_tokenizer(t);
     open_windows(t, "text.tokens");
-    make_pretrained(t);
+    make_model_and_optimizer(t);
 }
 
 /* Trains a new run in the folder. The first process reads the words' texts. */
-static int train_on(trainer *t, const char *const *words, int count)
+static int train_run(trainer *t, const char *const *words, int count)
 {
-    if (is_first(t)) {
+    if (is_first_process(t)) {
         texts text = open_texts(words, count, chosen.validation_file);
-        choose_kind(&text);
-        make_folder(t->run, force);
+        detect_kind(&text);
+        create_run_folder(t->run, force);
         begin_run(t, &text);
         close_texts(&text);
     }
-    follow_first(t);
-    if (!is_first(t))
+    wait_for_first(t);
+    if (!is_first_process(t))
         join_run(t);
     return run_training(t, false);
 }
 
 /* Takes the first word of `tune`, the model's folder, as --from. Its absolute path is stored, because a run with
  * adapters needs the folder later. Returns the number of words that remain. */
-static int take_folder(const char **words, int count)
+static int take_model_folder(const char **words, int count)
 {
     static char path[PATH_MAX];
     if (count < 2)
@@ -214,11 +216,11 @@ static int take_folder(const char **words, int count)
 }
 
 /* Checks that the words are either all examples or all texts. */
-static void find_instructions(const char *const *words, int count)
+static void detect_examples(const char *const *words, int count)
 {
     int lines = 0;
     for (int i = 0; i < count; i++)
-        lines += is_instructions(words[i]);
+        lines += has_examples_ending(words[i]);
     if (lines > 0 && lines < count)
         refuse(PROGRAM, "tune takes either files with examples (.jsonl) or texts, not both", "");
     instructions = lines > 0;
@@ -242,7 +244,7 @@ static const char tune_help[] =
     "trained\n"
     "(LoRA). Then `language_model chat RUN` talks to the model, and `export` writes it.";
 
-static int start(int argc, char **argv)
+static int run_subcommand(int argc, char **argv)
 {
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
@@ -255,13 +257,13 @@ static int start(int argc, char **argv)
     if (words == NULL)
         give_up(PROGRAM, "out of memory");
     int count = parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
-                                        tuning ? tuning_options(more) : options_with(more), words, argc);
+                                        tuning ? tuning_options(more) : append_options(more), words, argc);
     if (tuning)
-        count = take_folder(words, count);
+        count = take_model_folder(words, count);
     if (count < 1)
         refuse(PROGRAM, "train needs a text: a file, a folder, or - for standard input", "");
     if (tuning)
-        find_instructions(words, count > 1 ? count - 1 : 1);
+        detect_examples(words, count > 1 ? count - 1 : 1);
     if (was_given.steps && !was_given.epochs)
         chosen.epochs = 0;
     complete_settings();
@@ -275,11 +277,11 @@ static int start(int argc, char **argv)
     start_processes(&argc, &argv);
     join_group(&t, &options);
     check_processes(PROGRAM, t.group, chosen.shards);
-    expect(&t, share_processors(t.ctx, chosen.threads));
+    require_ok(&t, share_processors(t.ctx, chosen.threads));
     if (!only_memory)
-        status = train_on(&t, words, documents);
-    else if (is_first(&t))
-        forecast(&t, words, documents);
+        status = train_run(&t, words, documents);
+    else if (is_first_process(&t))
+        print_memory_forecast(&t, words, documents);
     free(words);
     th_context_free(t.ctx);
     end_processes();
@@ -288,12 +290,12 @@ static int start(int argc, char **argv)
 
 int train(int argc, char **argv)
 {
-    return start(argc, argv);
+    return run_subcommand(argc, argv);
 }
 
 int tune(int argc, char **argv)
 {
     tuning = true;
     set_tuning_defaults();
-    return start(argc, argv);
+    return run_subcommand(argc, argv);
 }

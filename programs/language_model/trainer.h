@@ -17,12 +17,12 @@ typedef struct trainer {
     th_module *model;
     th_optimizer *optimizer;
     th_windows *training, *validation;
-    th_tensor *tokens, *targets; /* (B / shards, T) */
-    th_tensor *starts;           /* likewise: the documents of the tokens, if the token file has marks */
-    th_windows_position next;    /* of the training windows, in a checkpoint */
-    double best;                 /* the lowest validation loss */
-    int64_t worse;               /* the number of evaluations since then */
-    bool stopped;                /* a signal has ended the training */
+    th_tensor *tokens, *targets;    /* (B / shards, T) */
+    th_tensor *starts;              /* likewise: the documents of the tokens, if the token file has marks */
+    th_windows_position next;       /* of the training windows, in a checkpoint */
+    double best;                    /* the lowest validation loss */
+    int64_t evaluations_since_best; /* the number of evaluations since then */
+    bool stopped;                   /* a signal has ended the training */
     report report;
 } trainer;
 
@@ -37,8 +37,8 @@ int chat(int argc, char **argv);
 int resume(int argc, char **argv);
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
+int export_folder(int argc, char **argv);
 int export(int argc, char **argv);
-int export_or_gguf(int argc, char **argv);
 
 /* -- model.c. Each function ends the program on an error -- */
 /* Creates the model of the settings, with new weights. */
@@ -62,14 +62,15 @@ extern bool no_mapping;
 /* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
  * program on an error. */
 void make_adapted_model(trainer *t);
-/* Ends the program if a checkpoint could not be loaded. Of adapters, the reason may be that their model has changed. */
-void expect_adapters(const trainer *t, th_status status);
+/* Ends the program if a checkpoint could not be loaded. The message says if the reason is that the model of the adapters
+ * has changed. */
+void require_adapters(const trainer *t, th_status status);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
 
 /* -- training.c -- */
 /* Returns the loss of the current batch. options: NULL, or for th_cross_entropy. */
-th_tensor *loss_of_batch(const trainer *t, const th_cross_entropy_options *options);
+th_tensor *compute_batch_loss(const trainer *t, const th_cross_entropy_options *options);
 /* Reads the next batch of windows. */
 th_status next_batch(const trainer *t, th_windows *windows);
 /* Opens the windows of a token file in the run: the first tokens for training, the rest for validation. */
@@ -81,32 +82,32 @@ th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *los
 /* Loads the complete state of training from a checkpoint. */
 th_status load_checkpoint(trainer *t, const char *name);
 /* Evaluates a batch, trains for a step and generates a sample, to measure memory. evaluate_only: only evaluates. */
-th_status rehearse(trainer *t, bool evaluate_only);
+th_status run_memory_trial(trainer *t, bool evaluate_only);
 
 /* -- run.c: the folder of a run -- */
 /* Ends the program with the context's error, if there is one. An error stays in the context, and later calls do
  * nothing, so not every call is checked. */
-void expect_no_error(const trainer *t);
-/* The same for a call that returns a status. */
-void expect(const trainer *t, th_status status);
+void require_no_error(const trainer *t);
+/* Ends the program with the context's error if a call returned an error. */
+void require_ok(const trainer *t, th_status status);
 /* Creates the context, with the options, and joins the group of processes. Ends the program on an error. */
 void join_group(trainer *t, const th_context_options *options);
 /* Returns whether this process is the first one. It alone writes files, and prints. */
-bool is_first(const trainer *t);
-/* All processes call this. It ends the program in all of them if one has an error. The first one prints it. */
-void agree(const trainer *t);
-/* Waits until the first process has done what the others need: it calls the function afterwards, and they call it
- * before. An error of the first process ends the program in all of them. */
-void follow_first(const trainer *t);
+bool is_first_process(const trainer *t);
+/* All processes call this. If one process has an error, the program ends in all of them, and the first prints the error. */
+void agree_on_errors(const trainer *t);
+/* Waits until the first process has done what the others need. The first process calls this function afterwards, and the
+ * others call it before. An error of the first process ends the program in all processes. */
+void wait_for_first(const trainer *t);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);
 /* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
- * before replace_run, the folder does not change. If it ends before keep_run, a new folder is removed. */
-void make_folder(const char *run, bool force);
-/* Notes the name of the new run's event log, which is removed if the program ends before keep_run. */
+ * before replace_run, the folder does not change. If it ends before keep_run_files, a new folder is removed. */
+void create_run_folder(const char *run, bool force);
+/* Notes the name of the new run's event log, which is removed if the program ends before keep_run_files. */
 void note_event_log(const char *run);
 /* The run has a checkpoint: its files stay. */
-void keep_run(void);
+void keep_run_files(void);
 /* The tokens of a new run, until it replaces the old one. */
 #define NEXT_TOKENS "next.tokens"
 /* What follows the name of a token file while it is written. A signal may leave such a file. */
@@ -116,7 +117,7 @@ void replace_run(const char *run);
 /* Appends a file of at most 64 MiB to the text. Ends the program on an error. */
 void read_file(const trainer *t, const char *path, th_text *text);
 /* Returns a hash of the run's tokenizer.json, which shows whether the file was changed. */
-int64_t hash_of_tokenizer(const trainer *t);
+int64_t hash_tokenizer(const trainer *t);
 /* Writes config.json. */
 void write_settings(const trainer *t);
 /* Reads the settings from config.json, which another process has just written. */
@@ -155,12 +156,13 @@ void choose_windows(int64_t tokens, bool evaluate_only);
 /* -- temporary.c -- */
 /* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Then it removes
  * both. */
-th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path));
+th_status with_token_file(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path));
 
 /* -- use.c -- */
 /* How sample, eval and chat use a model. */
 typedef struct model_use {
-    const char *weights, *precision; /* or NULL: the run's or the file's weights, the run's precision or float32 */
+    const char *weights;   /* NULL: as they are in the run or the file */
+    const char *precision; /* NULL: the run's, or float32 for a model folder */
     bool last;
 } model_use;
 #define MODEL_USE_OPTIONS(use)                                                                                         \

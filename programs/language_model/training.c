@@ -10,7 +10,7 @@
 
 static volatile sig_atomic_t interrupted;
 
-th_tensor *loss_of_batch(const trainer *t, const th_cross_entropy_options *options)
+th_tensor *compute_batch_loss(const trainer *t, const th_cross_entropy_options *options)
 {
     return t->starts ? th_language_model_packed_loss(t->model, t->tokens, t->targets, t->starts, options)
                      : th_language_model_loss(t->model, t->tokens, t->targets, options);
@@ -36,11 +36,11 @@ static int64_t count_targets(const trainer *t)
 static th_status add_batch(trainer *t, double *loss)
 {
     const th_cross_entropy_options answers = {TH_IGNORE(TH_NO_TARGET)};
-    th_tensor *part = loss_of_batch(t, t->starts ? &answers : NULL);
+    th_tensor *batch_loss = compute_batch_loss(t, t->starts ? &answers : NULL);
     if (chosen.accumulate > 1)
-        part = th_scale(part, 1.0 / (double)chosen.accumulate);
-    *loss += th_item(part);
-    if (th_backward(part, NULL))
+        batch_loss = th_scale(batch_loss, 1.0 / (double)chosen.accumulate);
+    *loss += th_item(batch_loss);
+    if (th_backward(batch_loss, NULL))
         return th_error_code(t->ctx);
     th_tape_clear(t->ctx);
     return TH_OK;
@@ -61,14 +61,14 @@ static th_status add_shard(trainer *t, th_windows_position start, th_shard *shar
  * error in all of them. */
 static th_status train_step(trainer *t)
 {
-    const th_windows_position start = th_windows_where(t->training);
+    const th_windows_position first_window = th_windows_where(t->training);
     const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
     th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
     for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
-        if (add_shard(t, start, &shard))
+        if (add_shard(t, first_window, &shard))
             break;
     (void)ends_training(t->group, interrupted); /* the others learn of a signal with the step */
-    if (th_optimizer_step(t->optimizer) || th_windows_go_to(t->training, start))
+    if (th_optimizer_step(t->optimizer) || th_windows_go_to(t->training, first_window))
         return th_error_code(t->ctx);
     return th_windows_skip(t->training, chosen.accumulate * chosen.batch);
 }
@@ -79,7 +79,7 @@ static th_status evaluate_batch(trainer *t, double *loss)
     const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
     th_no_grad_begin(t->ctx);
     th_set_training(t->ctx, false);
-    *loss += th_item(loss_of_batch(t, &sum));
+    *loss += th_item(compute_batch_loss(t, &sum));
     th_tape_clear(t->ctx);
     th_set_training(t->ctx, true);
     th_no_grad_end(t->ctx);
@@ -88,13 +88,13 @@ static th_status evaluate_batch(trainer *t, double *loss)
 
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
-    const int64_t rows = th_size(t->tokens, 0), most = batches * (chosen.batch / rows);
+    const int64_t rows = th_size(t->tokens, 0), max_batches = batches * (chosen.batch / rows);
     int64_t done = 0, targets = 0;
     bool all = false;
     *loss = 0;
     if (th_windows_go_to(windows, (th_windows_position){0}))
         return th_error_code(t->ctx);
-    while (!all && (done < most || batches == 0)) {
+    while (!all && (done < max_batches || batches == 0)) {
         if (next_batch(t, windows) || evaluate_batch(t, loss))
             return th_error_code(t->ctx);
         targets += count_targets(t);
@@ -112,11 +112,11 @@ static void list_numbers(trainer *t, th_checkpoint_number *list)
     list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->next.epoch};
     list[1] = (th_checkpoint_number){.name = "window", .integer = &t->next.index};
     list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
-    list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->worse};
+    list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->evaluations_since_best};
 }
 
 /* Saves a checkpoint with the complete state of training, which all processes do together, or with the weights only. */
-static th_status save(trainer *t, const char *name, bool everything)
+static th_status save_checkpoint(trainer *t, const char *name, bool everything)
 {
     th_checkpoint_number numbers[NUMBERS];
     char *text = settings_to_json();
@@ -128,18 +128,18 @@ static th_status save(trainer *t, const char *name, bool everything)
                                       .without_frozen = chosen.lora > 0};
     list_numbers(t, numbers);
     t->next = th_windows_where(t->training);
-    const th_status status = th_checkpoint_save(in_run(t->run, name), &checkpoint);
+    const th_status status = th_checkpoint_save(path_in(t->run, name), &checkpoint);
     free(text);
     return status;
 }
 
 /* Saves the complete state as the newest checkpoint. */
-static th_status save_newest(trainer *t)
+static th_status save_newest_checkpoint(trainer *t)
 {
-    if (save(t, NEXT_CHECKPOINT, true))
+    if (save_checkpoint(t, NEXT_CHECKPOINT, true))
         return th_error_code(t->ctx);
-    if (is_first(t))
-        keep_checkpoint(t->run, chosen.keep);
+    if (is_first_process(t))
+        rotate_checkpoints(t->run, chosen.keep);
     return TH_OK;
 }
 
@@ -150,16 +150,16 @@ static void check_numbers(const trainer *t, const char *name)
     const struct {
         const char *name;
         int64_t value, max;
-    } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->worse, 1000000000}};
+    } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->evaluations_since_best, 1000000000}};
     char problem[400];
     for (int i = 0; i < 2; i++)
         if (counts[i].value < 0 || counts[i].value > counts[i].max) {
-            snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld; it must be 0 to %lld", in_run(t->run, name),
+            snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld; it must be 0 to %lld", path_in(t->run, name),
                      counts[i].name, (long long)counts[i].value, (long long)counts[i].max);
             give_up(PROGRAM, problem);
         }
     if (isnan(t->best) || t->best < 0) {
-        snprintf(problem, sizeof problem, "%.200s: \"best\" is %g; it must be 0 or more", in_run(t->run, name),
+        snprintf(problem, sizeof problem, "%.200s: \"best\" is %g; it must be 0 or more", path_in(t->run, name),
                  t->best);
         give_up(PROGRAM, problem);
     }
@@ -171,7 +171,7 @@ th_status load_checkpoint(trainer *t, const char *name)
     const th_checkpoint checkpoint = {
         .model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
     list_numbers(t, numbers);
-    if (th_checkpoint_load(in_run(t->run, name), &checkpoint))
+    if (th_checkpoint_load(path_in(t->run, name), &checkpoint))
         return th_error_code(t->ctx);
     check_numbers(t, name);
     return th_windows_go_to(t->training, t->next);
@@ -180,7 +180,8 @@ th_status load_checkpoint(trainer *t, const char *name)
 /* Reports an evaluation, saves the model if it is the best so far, and generates a sample. */
 static th_status report_model(trainer *t, double loss, bool best)
 {
-    if (report_evaluation(&t->report, t->run, th_step(t->ctx), loss) || (best && save(t, "best.safetensors", false)))
+    if (report_evaluation(&t->report, t->run, th_step(t->ctx), loss) ||
+        (best && save_checkpoint(t, "best.safetensors", false)))
         return th_error_code(t->ctx);
     return report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer);
 }
@@ -193,15 +194,15 @@ static th_status evaluate_and_save(trainer *t)
     report_pause(&t->report);
     const bool evaluated = evaluate(t, t->validation, chosen.eval_batches, &loss) == TH_OK;
     const bool best = evaluated && loss < t->best;
-    if (evaluated && chosen.marked && th_step(t->ctx) == 0 && is_first(t))
-        print_start(t, loss);
+    if (evaluated && chosen.marked && th_step(t->ctx) == 0 && is_first_process(t))
+        print_initial_loss(t, loss);
     if (evaluated)
-        t->worse = best ? 0 : t->worse + 1;
+        t->evaluations_since_best = best ? 0 : t->evaluations_since_best + 1;
     if (best)
         t->best = loss;
-    if (evaluated && is_first(t))
+    if (evaluated && is_first_process(t))
         (void)report_model(t, loss, best);
-    if (save_newest(t))
+    if (save_newest_checkpoint(t))
         return th_error_code(t->ctx);
     report_resume(&t->report);
     return TH_OK;
@@ -209,7 +210,7 @@ static th_status evaluate_and_save(trainer *t)
 
 static bool is_out_of_patience(const trainer *t)
 {
-    return chosen.patience > 0 && t->worse >= chosen.patience;
+    return chosen.patience > 0 && t->evaluations_since_best >= chosen.patience;
 }
 
 static bool is_finished(const trainer *t)
@@ -222,35 +223,35 @@ static bool is_time_to_evaluate(const trainer *t)
     return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
 }
 
-/* Returns whether training ends now, because a signal arrived: after a step, but with local steps only after an outer
- * one, because a checkpoint can be saved only then. */
-static bool is_stopped(const trainer *t)
+/* Returns whether training ends now because a signal arrived. With local steps, training ends only after an outer step,
+ * because a checkpoint cannot be saved between outer steps. */
+static bool must_stop(const trainer *t)
 {
-    const bool ends = ends_training(t->group, interrupted);
-    return ends && (chosen.local_steps == 0 || th_step(t->ctx) % chosen.local_steps == 0);
+    const bool signal_arrived = ends_training(t->group, interrupted);
+    return signal_arrived && (chosen.local_steps == 0 || th_step(t->ctx) % chosen.local_steps == 0);
 }
 
 /* Runs steps and evaluations to the end of training, or until the end of the step in which a signal arrives. An error
  * that only the first process has, such as a full disk, becomes an error of all with the next step or checkpoint. */
 static th_status train_until_finished(trainer *t)
 {
-    while (!is_stopped(t) && !is_finished(t)) {
+    while (!must_stop(t) && !is_finished(t)) {
         if (train_step(t))
             return th_error_code(t->ctx);
-        if (is_first(t))
+        if (is_first_process(t))
             (void)report_step(&t->report, t->optimizer);
         if (is_time_to_evaluate(t) && evaluate_and_save(t))
             return th_error_code(t->ctx);
     }
     t->stopped = th_group_stop_requested(t->group);
-    return t->stopped ? save_newest(t) : TH_OK;
+    return t->stopped ? save_newest_checkpoint(t) : TH_OK;
 }
 
 /* -- a training run -- */
 
 void open_windows(trainer *t, const char *name)
 {
-    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
+    th_token_file *file = th_token_file_open(t->ctx, path_in(t->run, name), NULL);
     if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
         give_up(PROGRAM, "text.tokens was not made with the run's tokenizer");
     th_windows_options options = {.end = chosen.training_tokens,
@@ -265,32 +266,32 @@ void open_windows(trainer *t, const char *name)
     options.shuffle = chosen.eval_batches > 0 && held_out / chosen.length > chosen.eval_batches * chosen.batch;
     t->validation = th_windows_new(file, &options);
     th_token_file_close(file); /* the windows keep it open */
-    expect_no_error(t);
+    require_no_error(t);
 }
 
-static void interrupt(int signal_number)
+static void on_interrupt(int signal_number)
 {
     interrupted = signal_number;
     signal(signal_number, end_at_signal); /* a second signal ends the program at once */
 }
 
 /* A terminal that is closed may send this signal twice. */
-static void hang_up(int signal_number)
+static void on_hang_up(int signal_number)
 {
     interrupted = signal_number;
 }
 
 /* Prints the result of training, and the loss on the whole validation text. */
-static void print_end(trainer *t, double seconds)
+static void print_training_result(trainer *t, double seconds)
 {
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
         fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations did not improve on an earlier one\n",
-                (long long)t->worse);
+                (long long)t->evaluations_since_best);
     printf(PROGRAM ": %ssteps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
            spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
            th_memory(t->ctx).peak, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
-    expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
-    expect(t, report_progress(t->ctx, t->run));
+    require_ok(t, print_loss(t, path_in(t->run, "text.tokens"), chosen.training_tokens));
+    require_ok(t, report_progress(t->ctx, t->run));
 }
 
 /* Prints the files that the run wrote, and the next command. */
@@ -298,9 +299,9 @@ static void print_files(const trainer *t)
 {
     const char *const resume_words[] = {"resume", as_word(t->run), NULL};
     const char *const sample_words[] = {chosen.marked ? "chat" : "sample", as_word(t->run), NULL};
-    print_written(in_run(t->run, "curves.svg"));
-    print_written(in_run(t->run, "best.safetensors"));
-    print_written(in_run(t->run, NEWEST_CHECKPOINT));
+    print_written(path_in(t->run, "curves.svg"));
+    print_written(path_in(t->run, "best.safetensors"));
+    print_written(path_in(t->run, NEWEST_CHECKPOINT));
     print_next(program_path, PROGRAM, t->stopped ? resume_words : sample_words);
 }
 
@@ -308,46 +309,47 @@ static void print_files(const trainer *t)
 static void print_result(trainer *t)
 {
     double seconds;
-    expect(t, report_close(&t->report, &seconds));
+    require_ok(t, report_close(&t->report, &seconds));
     if (t->stopped)
         fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
     else if (chosen.marked) { /* the last line tells what was gained */
         print_files(t);
-        print_end(t, seconds);
+        print_training_result(t, seconds);
         return;
     } else
-        print_end(t, seconds);
+        print_training_result(t, seconds);
     print_files(t);
 }
 
-/* (After a signal to another process, this one ends with success. Then mpirun returns the other's status.) */
+/* (After a signal to another process, this process ends with success. mpirun then returns the status of the other
+ * process.) */
 int run_training(trainer *t, bool resume)
 {
-    catch_signals(interrupt);
-    signal(SIGTERM, interrupt);
-    if (signal(SIGHUP, hang_up) == SIG_IGN) /* of nohup, for example */
+    catch_signals(on_interrupt);
+    signal(SIGTERM, on_interrupt);
+    if (signal(SIGHUP, on_hang_up) == SIG_IGN) /* of nohup, for example */
         signal(SIGHUP, SIG_IGN);
-    if (is_first(t)) {
+    if (is_first_process(t)) {
         sigset_t before;
-        hold_signals(&before);
+        block_signals(&before);
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
         note_event_log(t->run);
-        release_signals(&before);
+        restore_signals(&before);
         read_question(t, &t->report.question, &t->report.answer_end);
     }
     if (resume || evaluate_and_save(t) == TH_OK) {
-        keep_run();
+        keep_run_files();
         (void)train_until_finished(t);
     }
-    agree(t);
-    if (is_first(t))
+    agree_on_errors(t);
+    if (is_first_process(t))
         print_result(t);
     return t->stopped && interrupted ? 128 + interrupted : EXIT_SUCCESS;
 }
 
 /* -- measuring memory -- */
 
-th_status rehearse(trainer *t, bool evaluate_only)
+th_status run_memory_trial(trainer *t, bool evaluate_only)
 {
     const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
                                                 .max_new_tokens = chosen.sample_tokens,

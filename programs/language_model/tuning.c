@@ -19,7 +19,7 @@ void set_tuning_defaults(void)
 /* The options whose defaults depend on the data or the model. */
 static const struct {
     const char *name, *help, *standard;
-} of_tune[] = {
+} tuning_defaults[] = {
     {"tokenizer", "a transformers folder with the model's tokens", "the model's own"},
     {"length", "tokens of a window; longer examples are divided",
      "as the longest example, at least 512, at most the model's length and 4096; halved while training needs over half "
@@ -45,10 +45,10 @@ static bool is_of_new_models(const char *name)
 
 static program_option with_tuning_default(program_option option)
 {
-    for (size_t i = 0; i < sizeof of_tune / sizeof *of_tune; i++)
-        if (strcmp(option.name, of_tune[i].name) == 0) {
-            option.help = of_tune[i].help;
-            option.standard = of_tune[i].standard;
+    for (size_t i = 0; i < sizeof tuning_defaults / sizeof *tuning_defaults; i++)
+        if (strcmp(option.name, tuning_defaults[i].name) == 0) {
+            option.help = tuning_defaults[i].help;
+            option.standard = tuning_defaults[i].standard;
         }
     return option;
 }
@@ -56,9 +56,9 @@ static program_option with_tuning_default(program_option option)
 const program_option *tuning_options(const program_option *more)
 {
     static program_option table[MAX_OPTIONS + 1];
-    const char *group = NULL; /* of an option that is left out: it goes to the next one */
+    const char *group = NULL; /* of an option that is left out; the next option gets it */
     int count = 0;
-    for (const program_option *o = options_with(more); o->name; o++) {
+    for (const program_option *o = append_options(more); o->name; o++) {
         group = o->group ? o->group : group;
         if (is_of_new_models(o->name))
             continue;
@@ -75,7 +75,7 @@ static int64_t steps_of_epochs(const trainer *t)
 {
     const double windows = (double)th_windows_count(t->training) * chosen.epochs;
     const double steps = ceil(windows / (double)(chosen.batch * chosen.accumulate));
-    return chosen.epochs == 0 ? 0 : in_local_steps(steps > 1e9 ? 1000000000 : (int64_t)steps);
+    return chosen.epochs == 0 ? 0 : round_up_to_local_steps(steps > 1e9 ? 1000000000 : (int64_t)steps);
 }
 
 void choose_steps(const trainer *t, bool tuning)
@@ -86,7 +86,7 @@ void choose_steps(const trainer *t, bool tuning)
     if ((tuning || steps_depend_on_data()) && !was_given.warmup)
         chosen.warmup = chosen.steps / 33; /* 3 % */
     if ((tuning || steps_depend_on_data()) && !was_given.eval_every)
-        chosen.eval_every = in_local_steps(chosen.steps / EVALUATIONS);
+        chosen.eval_every = round_up_to_local_steps(chosen.steps / EVALUATIONS);
     if (!was_given.log_every)
         chosen.log_every = chosen.steps < LINES ? 1 : (int64_t)fmin((double)(chosen.steps / LINES), MOST_BETWEEN_LINES);
     check_local_steps();
@@ -111,29 +111,29 @@ static void refuse_template(const trainer *t)
     exit(EXIT_FAILURE);
 }
 
-th_chat_template *choose_chat(trainer *t, const char *folder)
+th_chat_template *load_chat_template(trainer *t, const char *folder)
 {
     char *end = copy_token(t, chosen.end_token);
     th_chat_template *chat = th_chat_template_load_as(t->ctx, folder, chosen.chat);
     if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE && chosen.chat == NULL)
         refuse_template(t);
-    expect_no_error(t);
+    require_no_error(t);
     if (th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
         chat = th_chat_template_new(t->ctx, th_chat_template_kind(chat), NULL, end);
     free(end);
-    expect_no_error(t);
+    require_no_error(t);
     return chat;
 }
 
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path)
 {
-    th_chat_template *chat = choose_chat(t, folder);
+    th_chat_template *chat = load_chat_template(t, folder);
     th_token_writer *writer = th_token_writer_open_marked(t->ctx, path, th_tokenizer_size(t->tokenizer));
     th_instruction_counts counts = {0};
     th_status status = writer ? TH_OK : th_error_code(t->ctx);
     char name[300];
     for (size_t i = 0, begin = 0; i < text->documents && status == TH_OK; begin = text->end[i++]) {
-        name_document(text, i, name, sizeof name);
+        write_document_name(text, i, name, sizeof name);
         if (i == text->documents - text->held_out)
             chosen.training_tokens = counts.tokens;
         status = th_instructions_append(chat, t->tokenizer, text->bytes + begin, text->end[i] - begin, name, writer,
@@ -163,21 +163,23 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
 /* -- documents of a file with marks -- */
 
 /* Calls `use` for the first token of each document, in order, until it returns false. */
-static void each_document(trainer *t, th_token_file *file, bool (*use)(int64_t token, int64_t *state), int64_t *state)
+static void for_each_document(trainer *t, th_token_file *file, bool (*use)(int64_t token, int64_t *state),
+                              int64_t *state)
 {
-    enum { SOME = 4096 };
-    unsigned char marks[SOME];
+    enum { CHUNK = 4096 };
+    unsigned char marks[CHUNK];
     const int64_t count = th_token_file_count(file);
     for (int64_t at = 0, n; at < count; at += n) {
-        n = count - at < SOME ? count - at : SOME;
-        expect(t, th_token_file_read_marks(file, at, n, marks));
+        n = count - at < CHUNK ? count - at : CHUNK;
+        require_ok(t, th_token_file_read_marks(file, at, n, marks));
         for (int64_t i = 0; i < n; i++)
             if (marks[i] & TH_TOKEN_BEGINS && !use(at + i, state))
                 return;
     }
 }
 
-/* state: the wanted token; the last beginning of a document up to there, at least the second one; documents. */
+/* state[0]: the wanted token. state[1]: the last beginning of a document up to this token, but not the first document's.
+ * state[2]: the number of documents. */
 static bool find_split(int64_t token, int64_t *state)
 {
     state[2]++;
@@ -190,13 +192,13 @@ int64_t split_documents(trainer *t, th_token_file *file)
 {
     const double held_out = ceil((double)th_token_file_count(file) * chosen.validation);
     int64_t state[3] = {th_token_file_count(file) - (int64_t)held_out};
-    each_document(t, file, find_split, state);
+    for_each_document(t, file, find_split, state);
     if (state[1] == 0)
         give_up(PROGRAM, "tuning needs at least 2 examples: the last ones are only for measuring (--validation)");
     return state[1];
 }
 
-/* state: the beginning of the document before, and the longest so far. */
+/* state[0]: the beginning of the preceding document. state[1]: the length of the longest document so far. */
 static bool find_longest(int64_t token, int64_t *state)
 {
     state[1] = token - state[0] > state[1] ? token - state[0] : state[1];
@@ -207,15 +209,15 @@ static bool find_longest(int64_t token, int64_t *state)
 int64_t longest_document(trainer *t, th_token_file *file)
 {
     int64_t state[2] = {0};
-    each_document(t, file, find_longest, state);
+    for_each_document(t, file, find_longest, state);
     (void)find_longest(th_token_file_count(file), state);
     return state[1];
 }
 
 /* -- reports -- */
 
-/* Returns the first token from `at` on with other marks than `marks`, at most `count`. */
-static int64_t end_of_marks(const unsigned char *mark, int64_t at, int64_t count, unsigned char marks)
+/* Returns the first token from `at` on whose marks differ from `marks`, or `count` if there is none. */
+static int64_t find_end_of_marks(const unsigned char *mark, int64_t at, int64_t count, unsigned char marks)
 {
     while (at < count && mark[at] == marks)
         at++;
@@ -229,8 +231,8 @@ static bool find_question(const unsigned char *mark, int64_t count, int64_t *beg
     for (*begin = 0; *begin < count; (*begin)++) {
         if (mark[*begin] != (TH_TOKEN_BEGINS | TH_TOKEN_GIVEN))
             continue;
-        *answer = end_of_marks(mark, *begin + 1, count, TH_TOKEN_GIVEN);
-        *end = end_of_marks(mark, *answer, count, 0);
+        *answer = find_end_of_marks(mark, *begin + 1, count, TH_TOKEN_GIVEN);
+        *end = find_end_of_marks(mark, *answer, count, 0);
         if (*answer < *end && *answer - *begin < chosen.model.length)
             return true;
     }
@@ -245,32 +247,32 @@ static void read_tokens(trainer *t, th_token_file *file, int64_t begin, int64_t 
                               .capacity = (size_t)(end - begin)};
     if (tokens->token == NULL)
         give_up(PROGRAM, "out of memory");
-    expect(t, th_token_file_read(file, begin, end - begin, tokens->token));
+    require_ok(t, th_token_file_read(file, begin, end - begin, tokens->token));
 }
 
 void read_question(trainer *t, th_token_list *question, int64_t *end_token)
 {
-    enum { SOME = 1 << 16 }; /* tokens to search */
-    static unsigned char mark[SOME];
+    enum { CHUNK = 1 << 16 }; /* tokens to search */
+    static unsigned char mark[CHUNK];
     int64_t begin, answer, end;
     *end_token = -1;
     if (!chosen.marked || chosen.prompt)
         return;
-    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
-    expect_no_error(t);
-    const int64_t first = chosen.training_tokens, all = th_token_file_count(file) - first;
-    const int64_t count = all < SOME ? all : SOME;
-    expect(t, th_token_file_read_marks(file, first, count, mark));
+    th_token_file *file = th_token_file_open(t->ctx, path_in(t->run, "text.tokens"), NULL);
+    require_no_error(t);
+    const int64_t first = chosen.training_tokens, held_out_tokens = th_token_file_count(file) - first;
+    const int64_t count = held_out_tokens < CHUNK ? held_out_tokens : CHUNK;
+    require_ok(t, th_token_file_read_marks(file, first, count, mark));
     if (find_question(mark, count, &begin, &answer, &end)) {
         int32_t last;
         read_tokens(t, file, first + begin, first + answer, question);
-        expect(t, th_token_file_read(file, first + end - 1, 1, &last));
+        require_ok(t, th_token_file_read(file, first + end - 1, 1, &last));
         *end_token = th_tokenizer_is_special(t->tokenizer, last) ? last : -1;
     }
     th_token_file_close(file);
 }
 
-void print_start(const trainer *t, double loss)
+void print_initial_loss(const trainer *t, double loss)
 {
     printf(PROGRAM ": the loss before tuning is %.4f (perplexity %.4g), over %lld tokens of validation examples\n",
            loss, exp(loss), (long long)th_windows_targets(t->validation));

@@ -7,33 +7,35 @@
 /* Sets the defaults of `tune`. The command line is read afterwards. */
 void set_tuning_defaults(void);
 /* Returns the options of `tune` with its defaults: those of `train` without the options of new models. more: as for
- * options_with. */
+ * append_options. */
 const program_option *tuning_options(const program_option *more);
-/* Sets the steps by --epochs when the windows are open, and then the lines of the log, and the warm-up and the evaluations
- * of `tune` or --epochs. */
+/* Sets the options that depend on the number of windows, which must be open: the steps by --epochs, the lines of the log,
+ * and, with `tune` or --epochs, the warm-up and the evaluations. */
 void choose_steps(const trainer *t, bool tuning);
 
 /* -- data.c -- */
 /* Returns whether a path is a file with lines of JSON, by its name. */
-bool is_instructions(const char *path);
-/* Returns how many of the texts begin with an example, an object of JSON. If all do, all are examples, whatever their
- * names are: of a pipe, or of files in a folder. */
-size_t count_instructions(const texts *text);
-/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message if it may be. */
+bool has_examples_ending(const char *path);
+/* Returns how many of the texts begin with an example, an object of JSON. If all texts do, they are examples, whatever
+ * their names are. */
+size_t count_example_documents(const texts *text);
+/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message for a text that looks
+ * like a table or JSON. */
 void check_texts(const texts *text);
-/* Writes the name of a document for messages: of its word, with a number if that has several documents. */
-void name_document(const texts *text, size_t i, char *name, size_t bytes);
+/* Writes the name of a document for messages: the word of the command line, with a number if the word has several
+ * documents. */
+void write_document_name(const texts *text, size_t i, char *name, size_t bytes);
 
 /* -- tuning.c -- */
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
-th_chat_template *choose_chat(trainer *t, const char *folder);
+th_chat_template *load_chat_template(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens of
  * the settings if documents are held out. */
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path);
 
 /* -- chat_files.c -- */
 /* Returns the folder that has the chat template: the run, or the model folder. */
-const char *chat_folder(const trainer *t);
+const char *chat_template_folder(const trainer *t);
 /* The files of a folder that tell how to chat with its model. A file without bytes is removed. */
 enum { CHAT_FILES = 4 };
 typedef struct chat_files {
@@ -41,32 +43,32 @@ typedef struct chat_files {
     th_text text[CHAT_FILES]; /* of the files */
     int count;
 } chat_files;
-/* Each of these three functions begins `c`, which free_chat ends, and ends the program on an error. */
+/* Each of these three functions fills `c`, which the caller frees with free_chat_files. They end the program on an error. */
 /* Reads the files that a run keeps from the folder of --from. instructions: the run trains on examples. */
-void read_chat_to_keep(trainer *t, bool instructions, chat_files *c);
+void read_base_chat_files(trainer *t, bool instructions, chat_files *c);
 /* Reads the files of the run. */
-void read_chat(trainer *t, chat_files *c);
-/* Makes the files for the model of a GGUF file: its chat template (Jinja; it may be empty), which `c` owns from here on, and
- * the tokens that begin and end a text. begin: the first of them; -1: none. */
-void read_gguf_chat(trainer *t, const th_text *jinja, int64_t begin, chat_files *c);
+void read_chat_files(trainer *t, chat_files *c);
+/* Makes the files for the model of a GGUF file. jinja: its chat template, which may be empty; `c` becomes its owner. begin:
+ * the token that begins a text; -1: none. The settings have the token that ends a text. */
+void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_files *c);
 /* Writes the files to the run. It ends the program on an error. */
-void write_chat(trainer *t, const chat_files *c);
-void free_chat(chat_files *c);
+void write_chat_files(trainer *t, const chat_files *c);
+void free_chat_files(chat_files *c);
 /* Returns the token that begins a text: bos_token in tokenizer_config.json of the folder, otherwise the one that the
  * tokenizer puts there; -1: none. */
-int64_t begin_token(trainer *t, const char *folder);
+int64_t find_begin_token(trainer *t, const char *folder);
 
 /* -- sources.c -- */
 /* Returns whether the name ends with .gguf. */
 bool is_gguf_name(const char *name);
 /* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The model
  * from which the run was tuned is a source too. */
-void keep_sources(const char *source, const char *path);
+void protect_sources(const char *source, const char *path);
 
 /* -- gguf.c -- */
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
  * name. */
-th_dtype type_to_write(const char *name, bool blocks);
+th_dtype parse_export_type(const char *name, bool blocks);
 /* Opens the model of a GGUF file, its tokenizer, and the tokens that begin and end a text, and appends its chat
  * template to jinja. It ends the program on an error. */
 void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin);
@@ -82,6 +84,6 @@ int64_t longest_document(trainer *t, th_token_file *file);
 void read_question(trainer *t, th_token_list *question, int64_t *end);
 
 /* Prints the loss before the first step. */
-void print_start(const trainer *t, double loss);
+void print_initial_loss(const trainer *t, double loss);
 
 #endif

@@ -16,7 +16,7 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     double loss;
     if (windows && evaluate(t, windows, 0, &loss) == TH_OK) {
         const int64_t end = th_token_file_count(file), tokens = end - begin - 1; /* the first is not predicted */
-        const int64_t bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
+        const int64_t bytes = count_token_bytes(t->tokenizer, file, begin + 1, end);
         const double bits = loss * (double)tokens / log(2) / (double)(bytes > 0 ? bytes : 1);
         if (th_error_code(t->ctx) == TH_OK && marked)
             printf(PROGRAM ": loss=%.4f perplexity=%.4f tokens=%lld\n", loss, exp(loss),
@@ -30,28 +30,28 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     return th_error_code(t->ctx);
 }
 
-static int64_t counted;
-static th_status count(trainer *t, const char *path)
+static int64_t token_count;
+static th_status count_file_tokens(trainer *t, const char *path)
 {
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
-    counted = th_token_file_count(file);
+    token_count = th_token_file_count(file);
     th_token_file_close(file);
     return th_error_code(t->ctx);
 }
 
 int64_t count_tokens(trainer *t, const texts *text)
 {
-    expect(t, with_tokens(t, text, count));
-    return counted;
+    require_ok(t, with_token_file(t, text, count_file_tokens));
+    return token_count;
 }
 
 /* Prints the loss over a whole text, if it can be measured. For a model folder it first chooses the windows. */
 static th_status print_loss_of_tokens(trainer *t, const char *path)
 {
-    if (count(t, path) || counted < 2)
+    if (count_file_tokens(t, path) || token_count < 2)
         return th_error_code(t->ctx);
     if (t->tokens == NULL) {
-        choose_windows(counted, true);
+        choose_windows(token_count, true);
         make_batch(t);
     }
     return print_loss(t, path, 0);
@@ -60,13 +60,13 @@ static th_status print_loss_of_tokens(trainer *t, const char *path)
 static void print_loss_of_text(trainer *t, const char *path)
 {
     texts text = open_texts(&path, 1, NULL);
-    chosen.marked = chosen.from && (is_instructions(path) || count_instructions(&text) == text.documents);
+    chosen.marked = chosen.from && (has_examples_ending(path) || count_example_documents(&text) == text.documents);
     t->quiet = true;
     if (t->tokens) /* of a run; examples need another tensor than texts */
         make_batch(t);
-    expect(t, with_tokens(t, &text, print_loss_of_tokens));
+    require_ok(t, with_token_file(t, &text, print_loss_of_tokens));
     close_texts(&text);
-    if (counted < 2)
+    if (token_count < 2)
         give_up(PROGRAM, "the text has a single token; the loss needs at least 2, because the first is not predicted");
 }
 
@@ -74,15 +74,15 @@ static void print_loss_of_text(trainer *t, const char *path)
 static void store_weights(trainer *t, const char *weights)
 {
     if (chosen.lora == 0)
-        expect(t, th_module_freeze(t->model, true));
-    expect(t, th_module_store(t->model, storage_called(weights)));
+        require_ok(t, th_module_freeze(t->model, true));
+    require_ok(t, th_module_store(t->model, parse_storage(weights)));
 }
 
 void open_model(trainer *t, const char *run, const model_use *use, bool stored)
 {
     const th_precision precision = precision_called(PROGRAM, use->precision ? use->precision : "float32");
     const char *checkpoint = use->last ? NEWEST_CHECKPOINT : "best.safetensors";
-    if (!is_model_folder(run) && !has_checkpoint(run) && access(in_run(run, checkpoint), F_OK) != 0)
+    if (!is_model_folder(run) && !has_checkpoint(run) && access(path_in(run, checkpoint), F_OK) != 0)
         refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
@@ -95,7 +95,7 @@ void open_model(trainer *t, const char *run, const model_use *use, bool stored)
         open_model_folder(t, run, stored, use->weights);
     }
     if (use->precision)
-        expect(t, th_set_precision(t->ctx, precision));
+        require_ok(t, th_set_precision(t->ctx, precision));
     char text[128];
     if (!note_int8(PROGRAM, t->model, STORE_ADVICE) && spell_precision_time(t->ctx, text, sizeof text))
         fprintf(stderr, PROGRAM ": %s\n", text);
@@ -153,32 +153,32 @@ int sample(int argc, char **argv)
     int64_t end_tokens[64];
     int n_end_tokens = 0;
     if (is_model_folder(run))
-        expect(&t, th_pretrained_end_tokens(t.ctx, run, end_tokens, 64, &n_end_tokens));
-    const sample_options how = {.generate = {.max_new_tokens = tokens,
-                                             .temperature = temperature,
-                                             .top_k = top_k,
-                                             .top_p = top_p,
-                                             .min_p = min_p,
-                                             .repetition_penalty = penalty,
-                                             .no_repeat_ngram_size = ngram,
-                                             .sequences = samples,
-                                             .beams = beams,
-                                             .seed = (uint64_t)seed},
-                                .ignore_end = ignore_end,
-                                .end_tokens = end_tokens,
-                                .n_end_tokens = n_end_tokens,
-                                .stop = &stop,
-                                .n_stop = stop != NULL};
+        require_ok(&t, th_pretrained_end_tokens(t.ctx, run, end_tokens, 64, &n_end_tokens));
+    const sample_options sampling = {.generate = {.max_new_tokens = tokens,
+                                                  .temperature = temperature,
+                                                  .top_k = top_k,
+                                                  .top_p = top_p,
+                                                  .min_p = min_p,
+                                                  .repetition_penalty = penalty,
+                                                  .no_repeat_ngram_size = ngram,
+                                                  .sequences = samples,
+                                                  .beams = beams,
+                                                  .seed = (uint64_t)seed},
+                                     .ignore_end = ignore_end,
+                                     .end_tokens = end_tokens,
+                                     .n_end_tokens = n_end_tokens,
+                                     .stop = &stop,
+                                     .n_stop = stop != NULL};
     first_tokens first = {.count = 0};
-    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, stdout, &first));
+    require_ok(&t, generate_sample(t.model, t.tokenizer, prompt, &sampling, stdout, &first));
     putchar('\n');
     finish_output(PROGRAM);
     if (page && first.count < 2)
         give_up(PROGRAM, "a page needs a text of at least 2 tokens");
     if (page && t.run == NULL) /* the page shows gradients of the weights */
-        expect(&t, th_module_freeze(t.model, false));
+        require_ok(&t, th_module_freeze(t.model, false));
     if (page) {
-        expect(&t, write_page(t.model, t.tokenizer, &first, page));
+        require_ok(&t, write_page(t.model, t.tokenizer, &first, page));
         print_written(page);
     }
     th_context_free(t.ctx);
@@ -215,7 +215,7 @@ int eval(int argc, char **argv)
     if (text_path)
         print_loss_of_text(&t, text_path);
     else
-        expect(&t, print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
+        require_ok(&t, print_loss(&t, path_in(run, "text.tokens"), chosen.training_tokens));
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

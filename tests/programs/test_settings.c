@@ -192,7 +192,7 @@ static const char *refusal_of(const char *name, const char *value)
 
 START_TEST(test_each_setting_is_checked)
 {
-    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    const program_option *const tables[] = {run_options, derived_settings};
     static const char *const nonsense[] = {"[1]", "{}", "-9223372036854775807", "1e308", "9223372036854775807"};
     ck_assert_str_eq(refusal_of("seed", "7"), "");
     searches_leaks = false; /* test_settings_that_do_not_fit_together searches them after each kind of error */
@@ -275,16 +275,16 @@ START_TEST(test_default_learning_rates)
     complete_settings();
     ck_assert_str_eq(chosen.tokenizer, "folder");
     chosen.model.width = 64;
-    complete_rates();
+    set_learning_rates();
     ck_assert(chosen.lr == 0.0003 && fabs(chosen.min_lr - 0.00003) < 1e-12);
     chosen.model.width = 768;
-    complete_rates();
+    set_learning_rates();
     ck_assert(fabs(chosen.lr - 5e-5) < 1e-12);
     was_given.lr = was_given.tokenizer = true;
     chosen.tokenizer = "bytes";
     chosen.lr = 0.01;
     complete_settings();
-    complete_rates();
+    set_learning_rates();
     ck_assert(chosen.lr == 0.01);
     ck_assert_str_eq(chosen.tokenizer, "bytes");
 }
