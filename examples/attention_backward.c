@@ -33,7 +33,7 @@ static const struct numbers input = {
 
 /* -- attention on the tape, composed of operations, so that S, A and P are accessible -- */
 
-static th_tensor *constant(th_context *ctx, struct numbers *n, int which)
+static th_tensor *new_constant(th_context *ctx, struct numbers *n, int which)
 {
     double packed[SIZE * SIZE];
     for (int i = 0; i < count_of(which); i++)
@@ -48,12 +48,12 @@ static th_tensor *split_heads(th_tensor *x)
 }
 
 /* Records the computation; tape[VALUES] receives its values. Returns the loss. */
-static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
+static th_tensor *record_attention(th_context *ctx, struct numbers *n, th_tensor **tape)
 {
     const th_mask mask = {.causal = causal ? TH_CAUSAL_TOP_LEFT : TH_CAUSAL_NONE};
     th_tensor *keep = th_mask_keep(ctx, &mask, TH_SHAPE(heads, T, T)); /* NULL: nothing is hidden */
     for (int which = 0; which < VALUES; which++)
-        tape[which] = is_leaf(which) ? th_set_requires_gradient(constant(ctx, n, which), true) : NULL;
+        tape[which] = is_leaf(which) ? th_set_requires_gradient(new_constant(ctx, n, which), true) : NULL;
     if (heads > 1) {
         tape[Q] = th_dense(tape[F], tape[WQ], NULL);
         tape[K] = th_dense(tape[F], tape[WK], NULL);
@@ -67,7 +67,7 @@ static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
     th_tensor *o = th_masked_matmul(tape[P], v, keep, TH_MASK_LEFT);
     tape[O] = th_reshape(th_transpose(o, TH_AXES(1, 0, 2)), TH_SHAPE(T, heads * D)); /* the heads merged */
     tape[Y] = heads > 1 ? th_dense(tape[O], tape[WO], NULL) : tape[O];
-    th_tensor *target = th_set_name(constant(ctx, n, TARGET), values[TARGET].name), *error = th_sub(tape[Y], target);
+    th_tensor *target = th_set_name(new_constant(ctx, n, TARGET), values[TARGET].name), *error = th_sub(tape[Y], target);
     for (int which = 0; which < VALUES; which++)
         if (is_used(which))
             th_set_name(is_leaf(which) ? tape[which] : th_keep_gradient(tape[which]), values[which].name);
@@ -102,7 +102,7 @@ static th_status jacobian_on_tape(th_context *ctx, th_tensor *s, th_tensor *a, m
 
 /* -- the program -- */
 
-static void parse(int argc, char **argv)
+static void parse_command_line(int argc, char **argv)
 {
     int64_t number_of_heads = heads;
     const program_option options[] = {
@@ -119,7 +119,7 @@ static void parse(int argc, char **argv)
 /* Computes values and gradients on the tape, its dropout factors, and the Jacobian of one softmax row. */
 static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gradient, matrix jacobian, double *loss)
 {
-    th_tensor *tape[VALUES], *l = record(ctx, n, tape);
+    th_tensor *tape[VALUES], *l = record_attention(ctx, n, tape);
     if (jacobian_on_tape(ctx, tape[S], tape[A], jacobian) || th_backward(l, NULL))
         return th_error_code(ctx);
     for (int which = 0; which < VALUES; which++)
@@ -136,7 +136,7 @@ static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gr
 }
 
 /* Compares element i of a value on the tape and in the loops. */
-static void compare_value(struct numbers *on_tape, struct numbers *n, int which, int i)
+static void compare_element(struct numbers *on_tape, struct numbers *n, int which, int i)
 {
     const int rows = rows_of(which), columns = columns_of(which);
     const double loops = *element(n, which, i);
@@ -147,7 +147,7 @@ static void compare_value(struct numbers *on_tape, struct numbers *n, int which,
 
 int main(int argc, char **argv)
 {
-    parse(argc, argv);
+    parse_command_line(argc, argv);
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1});
     struct numbers on_tape = input, gradient[WAYS] = {0};
     matrix jacobian = {{0}};
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
     struct numbers n = on_tape; /* and the same in plain loops */
     const double same_loss = forward_from(PROJECT, &n);
     backward(&n, &gradient[LOOPS]);
-    differences(&n, &gradient[DIFFERENCE]);
+    central_differences(&n, &gradient[DIFFERENCE]);
 
     printf("%d tokens, %d head%s of size %d", T, heads, heads > 1 ? "s" : "", D);
     if (causal)
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     compare("L", 0, 0, loss, same_loss, same_loss);
     for (int which = 0; which < VALUES; which++)
         for (int i = 0; is_used(which) && i < count_of(which); i++)
-            compare_value(&on_tape, &n, which, i);
+            compare_element(&on_tape, &n, which, i);
     printf("%d numbers compared, %d wrong (tape and loops may differ by 1e-12, central differences by 1e-7)\n",
            compared, wrong);
     finish_output(program);

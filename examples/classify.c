@@ -43,16 +43,16 @@ typedef struct {
 
 static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
 {
-    const th_shape each = TH_SHAPE(count);
-    return (sentences){th_zeros(ctx, TH_INT32, TH_SHAPE(count, longest)), th_zeros(ctx, TH_INT32, each),
-                       th_zeros(ctx, TH_INT32, each), th_zeros(ctx, TH_INT32, each), th_zeros(ctx, TH_INT32, each)};
+    const th_shape per_sentence = TH_SHAPE(count);
+    return (sentences){th_zeros(ctx, TH_INT32, TH_SHAPE(count, longest)), th_zeros(ctx, TH_INT32, per_sentence),
+                       th_zeros(ctx, TH_INT32, per_sentence), th_zeros(ctx, TH_INT32, per_sentence), th_zeros(ctx, TH_INT32, per_sentence)};
 }
 
-static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
+static void draw_sentences(sentences *batch_sentences, rng *c, int low, bool held_out)
 {
-    int32_t *tokens = th_data(all->tokens), *lengths = th_data(all->lengths), *labels = th_data(all->labels);
-    int32_t *subject = th_data(all->subject), *nearest = th_data(all->nearest);
-    const int64_t count = th_size(all->tokens, 0), longest = th_size(all->tokens, 1);
+    int32_t *tokens = th_data(batch_sentences->tokens), *lengths = th_data(batch_sentences->lengths), *labels = th_data(batch_sentences->labels);
+    int32_t *subject = th_data(batch_sentences->subject), *nearest = th_data(batch_sentences->nearest);
+    const int64_t count = th_size(batch_sentences->tokens, 0), longest = th_size(batch_sentences->tokens, 1);
     for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the error is stored in the context */
         const sentence s = draw_sentence(c, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
@@ -65,12 +65,12 @@ static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
 }
 
 /* Returns the sentences of a shard of the batch. */
-static sentences part_of(const sentences *all, const th_shard *shard)
+static sentences shard_of(const sentences *batch_sentences, const th_shard *shard)
 {
     const int64_t count = batch / shards, first = shard->index * count, end = first + count;
-    return (sentences){.tokens = th_slice(all->tokens, 0, first, end, 1),
-                       .lengths = th_slice(all->lengths, 0, first, end, 1),
-                       .labels = th_slice(all->labels, 0, first, end, 1)};
+    return (sentences){.tokens = th_slice(batch_sentences->tokens, 0, first, end, 1),
+                       .lengths = th_slice(batch_sentences->lengths, 0, first, end, 1),
+                       .labels = th_slice(batch_sentences->labels, 0, first, end, 1)};
 }
 
 /* -- the model -- */
@@ -102,11 +102,11 @@ static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weig
     const classifier *m = (const classifier *)model;
     if (!th_module_begin(model)) /* th_module_end_all releases all values except the results */
         return NULL;
-    const th_mask near = {.valid_lengths = s->lengths, .window = TH_WINDOW(NEIGHBORS, 0)},
-                  all = {.valid_lengths = s->lengths};
-    th_transform_options options = {.mask = &near, .weights = weights};
+    const th_mask near_words = {.valid_lengths = s->lengths, .window = TH_WINDOW(NEIGHBORS, 0)},
+                  all_words = {.valid_lengths = s->lengths};
+    th_transform_options options = {.mask = &near_words, .weights = weights};
     th_tensor *x = th_transform(m->local, th_module_forward(m->embedding, s->tokens), &options); /* (B, T, E) */
-    options = (th_transform_options){.mask = &all, .weights = weights ? &weights[1] : NULL};
+    options = (th_transform_options){.mask = &all_words, .weights = weights ? &weights[1] : NULL};
     x = th_transform(m->global, x, &options);
     x = th_select(x, 1, 0); /* (B, E): the row of [class] */
     th_tensor *logits = th_module_forward(m->output, th_module_forward(m->norm, x));
@@ -120,26 +120,26 @@ typedef struct {
     double right, nearest, subject; /* fractions of the sentences: see measure */
 } score;
 
-static double agreement(th_tensor *a, th_tensor *b) /* the share of equal entries of a and b, (B) int32 each */
+static double equal_fraction(th_tensor *a, th_tensor *b) /* the share of equal entries of a and b, (B) int32 each */
 {
     return th_item(th_mean(th_cast(th_equal(a, b), TH_FLOAT32), TH_ALL_AXES, NULL));
 }
 
 /* Measures held-out sentences of low to high tokens, as shares: classified right; classified right by the nearest noun;
  * with the subject where [class] has its largest attention weight over all heads. */
-static score measure(th_module *model, chance *c, int low, int high)
+static score measure(th_module *model, rng *c, int low, int high)
 {
     score s = {0};
     sentences fresh = sentences_new(model->ctx, TEST_BATCH, high);
     th_no_grad_begin(model->ctx);
-    for (int part = 0; part < TESTS; part++) {
+    for (int round = 0; round < TESTS; round++) {
         th_tensor *weights[2] = {NULL};
         draw_sentences(&fresh, c, low, true);
         th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);      /* (B) */
-        th_tensor *looks = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
-        s.right += agreement(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
-        s.nearest += agreement(fresh.nearest, fresh.labels) / (double)TESTS;
-        s.subject += agreement(th_cast(th_argmax(looks, -1), TH_INT32), fresh.subject) / (double)TESTS;
+        th_tensor *class_weights = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
+        s.right += equal_fraction(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
+        s.nearest += equal_fraction(fresh.nearest, fresh.labels) / (double)TESTS;
+        s.subject += equal_fraction(th_cast(th_argmax(class_weights, -1), TH_INT32), fresh.subject) / (double)TESTS;
         th_tape_clear(model->ctx);
     }
     th_no_grad_end(model->ctx);
@@ -153,16 +153,16 @@ static th_status draw_picture(th_module *model)
     const char *row[TRAINED];
     char title[80];
     th_tensor *weights[2] = {NULL};
-    sentences one = sentences_new(model->ctx, 1, TRAINED);
-    draw_sentences(&one, &(chance){PICTURED}, TRAINED - 3, true);
+    sentences pictured = sentences_new(model->ctx, 1, TRAINED);
+    draw_sentences(&pictured, &(rng){PICTURED}, TRAINED - 3, true);
     th_no_grad_begin(model->ctx);
-    th_tensor *answer = th_argmax(classify(model, &one, weights), -1);
+    th_tensor *answer = th_argmax(classify(model, &pictured, weights), -1);
     th_no_grad_end(model->ctx);
     if (th_error_code(model->ctx))
         return th_error_code(model->ctx);
-    const int64_t length = (int64_t)th_item(one.lengths);
+    const int64_t length = (int64_t)th_item(pictured.lengths);
     for (int64_t t = 0; t < length; t++)
-        row[t] = spelling[(int)th_get(one.tokens, TH_INDEX(0, t))];
+        row[t] = spelling[(int)th_get(pictured.tokens, TH_INDEX(0, t))];
     th_tensor *map = th_mean(th_concat(weights, 2, 0), TH_AXES(1), NULL); /* (2, T, T) */
     map = th_slice(th_slice(map, 1, 0, length, 1), 2, 0, length, 1);      /* without PAD */
     snprintf(title, sizeof title, "What each word looks at. [class] says: \"%s\"", verbs[(int)th_item(answer)]);
@@ -193,17 +193,17 @@ static const program_option options[] = {
     {0},
 };
 
-static void interrupt(int signal_number)
+static void on_interrupt(int signal_number)
 {
     interrupted = signal_number;
     signal(signal_number, SIG_DFL); /* a second signal ends the program without measuring */
 }
 
-static void print_score(const char *what, int low, int high, score s)
+static void print_score(const char *label, int low, int high, score s)
 {
     printf("%s, %d to %d tokens: %.2f %% are right (%.0f %% by the nearest noun); [class] looks at the subject in %.2f "
            "%%\n",
-           what, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
+           label, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
 }
 
 /* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are stored
@@ -215,14 +215,14 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
     th_progress *bar = quiet || th_group_rank(group) > 0 ? NULL : th_progress_new(ctx, &line);
     note_precision_time(ctx, bar);
-    chance c = {(uint64_t)seed};
-    sentences all = sentences_new(ctx, batch, TRAINED);
+    rng c = {(uint64_t)seed};
+    sentences batch_sentences = sentences_new(ctx, batch, TRAINED);
     int64_t step = 0;
-    for (; step < steps && !ends_training(group, interrupted); step++) {
-        draw_sentences(&all, &c, SHORTEST, false); /* the same in every process */
+    for (; step < steps && !should_stop_training(group, interrupted); step++) {
+        draw_sentences(&batch_sentences, &c, SHORTEST, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
-            const sentences part = part_of(&all, &shard);
+            const sentences part = shard_of(&batch_sentences, &shard);
             th_tensor *cross_entropy = th_cross_entropy(classify(model, &part, NULL), part.labels, NULL);
             if (th_backward(cross_entropy, NULL))
                 break;
@@ -242,7 +242,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
 static th_status report(th_module *model, int64_t step, double loss)
 {
     th_context *ctx = model->ctx;
-    chance c = {~(uint64_t)seed};
+    rng c = {~(uint64_t)seed};
     const score short_ones = measure(model, &c, SHORTEST, TRAINED);
     const score longer = measure(model, &c, TRAINED + 1, LONGEST);
     if (th_error_code(ctx))
@@ -264,8 +264,8 @@ int main(int argc, char **argv)
         refuse("classify", "--width divided by --heads must be an even number", "");
     check_shards("classify", shards, batch);
     const th_context_options settings = {
-        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("classify", precision)};
-    catch_signals(interrupt);
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = parse_precision("classify", precision)};
+    catch_signals(on_interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
     th_group *group = join_processes("classify", ctx);

@@ -52,7 +52,7 @@ static const program_option options[] = {
     {0},
 };
 
-static void interrupt(int signal_number)
+static void on_interrupt(int signal_number)
 {
     interrupted = signal_number;
 }
@@ -109,12 +109,12 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
     note_precision_time(ctx, bar);
-    char in[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
+    char source_text[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
     int64_t step = 0;
-    for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {
+    for (int64_t next = 0; step < steps && !should_stop_training(group, interrupted); step++) {
         if (step == next && prints) { /* 0, 10, 30, 100, 300, ... */
             spell(decode(model, t->sample, t->separator), vocab, written);
-            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, vocab, in), written);
+            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, vocab, source_text), written);
             next = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
         }
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
@@ -134,21 +134,21 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
 static th_status report(th_module *model, const task *t, const th_curve *loss)
 {
     th_context *ctx = model->ctx;
-    char in[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
+    char source_text[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
     double symbols = 0, sequences = 0;
-    for (int part = 0; part < 10; part++) {
+    for (int round = 0; round < 10; round++) {
         th_tensor *fresh = th_random_integers(ctx, TH_INT32, TH_SHAPE(100, length), 0, vocab);
         th_tensor *copies = decode(model, fresh, t->separator);
         symbols += accuracy(fresh, copies, false) / 10;
         sequences += accuracy(fresh, copies, true) / 10;
         th_tape_clear(ctx);
     }
-    th_tensor *y = decode(model, t->sample, t->separator), *tokens = tokens_of(t->sample, t->separator, y, length - 1);
+    th_tensor *y = decode(model, t->sample, t->separator), *tokens = join_tokens(t->sample, t->separator, y, length - 1);
     if (draw_pictures(ctx, (copy_model *)model, loss, tokens, y))
         return th_error_code(ctx);
     if (!quiet)
         printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
-               100 * symbols, 100 * sequences, spell(t->sample, vocab, in), spell(y, vocab, written));
+               100 * symbols, 100 * sequences, spell(t->sample, vocab, source_text), spell(y, vocab, written));
     printf("copy_task: %sseed=%lld steps=%lld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
            spell_precision(th_precision_of(ctx)), (long long)seed, (long long)loss->count, symbols, sequences);
     printf("loss=%.6f parameters_crc32c=%08x\n", loss->count ? loss->y[loss->count - 1] : NAN,
@@ -164,10 +164,10 @@ static th_status write_page(th_module *model, const task *t)
     const char *tokens[2 * COPY_MAX_LENGTH];
     th_tape_clear(ctx);
     th_keep_values(ctx, true);
-    th_tensor *in = th_set_name(tokens_of(t->sample, t->separator, t->sample, length - 1), "tokens");
-    th_tensor *logits = th_slice(th_module_forward(model, in), 1, length, 2 * length, 1);
+    th_tensor *source_text = th_set_name(join_tokens(t->sample, t->separator, t->sample, length - 1), "tokens");
+    th_tensor *logits = th_slice(th_module_forward(model, source_text), 1, length, 2 * length, 1);
     th_set_name(t->sample, "targets");
-    spell(in, vocab, reads);
+    spell(source_text, vocab, reads);
     for (int64_t i = 0; i < 2 * length; i++) {
         snprintf(letter[i], sizeof letter[i], "%c", reads[i]);
         tokens[i] = letter[i];
@@ -199,10 +199,10 @@ int main(int argc, char **argv)
         refuse("copy_task", "--heads must divide --width", "");
     check_shards("copy_task", shards, batch);
     const th_context_options settings = {
-        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("copy_task", precision)};
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = parse_precision("copy_task", precision)};
     if (started_rank() < 1)
         name_pictures();
-    catch_signals(interrupt);
+    catch_signals(on_interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
     th_group *group = join_processes("copy_task", ctx);

@@ -126,7 +126,7 @@ static th_tensor *log_density(void *user, th_tensor *x)
 
 /* -- common mistakes -- */
 
-static void multiply(const th_array *gradient, double factor)
+static void scale_gradient(const th_array *gradient, double factor)
 {
     for (int64_t i = 0; gradient->given && i < th_array_numel(gradient); i++)
         store(gradient, i, factor * load(gradient, i));
@@ -135,14 +135,14 @@ static void multiply(const th_array *gradient, double factor)
 static void backward_with_a_wrong_sign(const th_call *c) /* of the centers: "the difference is symmetric" */
 {
     gaussian_backward(c);
-    multiply(&c->input_gradient[1], -1);
+    scale_gradient(&c->input_gradient[1], -1);
 }
 
 static void backward_without_the_two(const th_call *c) /* (u²)' = u */
 {
     gaussian_backward(c);
-    multiply(&c->input_gradient[0], 0.5);
-    multiply(&c->input_gradient[1], 0.5);
+    scale_gradient(&c->input_gradient[0], 0.5);
+    scale_gradient(&c->input_gradient[1], 0.5);
 }
 
 static void backward_without_the_sum(const th_call *c) /* = instead of +=: only the last center counts */
@@ -173,14 +173,14 @@ static const struct mistake {
 /* -- the program -- */
 
 /* Prints the outcome. Returns whether it is the expected one. */
-static bool judge(const char *what, bool right, th_status status, const th_gradient_report *report, th_context *ctx)
+static bool print_outcome(const char *label, bool right, th_status status, const th_gradient_report *report, th_context *ctx)
 {
     if (status != TH_OK && status != TH_ERROR_VALUE)
-        printf("%s: could not be checked: %s\n", what, th_error_message(ctx));
+        printf("%s: could not be checked: %s\n", label, th_error_message(ctx));
     else if (report->ok)
-        printf("%s: right, %lld comparisons\n\n", what, (long long)report->checked);
+        printf("%s: right, %lld comparisons\n\n", label, (long long)report->checked);
     else
-        printf("%s:\n%s\n", what, report->text);
+        printf("%s:\n%s\n", label, report->text);
     return right ? status == TH_OK && report->ok : status == TH_ERROR_VALUE && !report->ok;
 }
 
@@ -192,19 +192,19 @@ int main(int argc, char **argv)
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1});
     th_gradient_report report = {0};
     th_status status = th_check_op(ctx, &op_gaussian, NULL, &report);
-    bool as_expected = judge("gaussian on its samples", true, status, &report, ctx);
+    bool as_expected = print_outcome("gaussian on its samples", true, status, &report, ctx);
 
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* the check converts x and the centers to float64 */
     th_tensor *centers = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
     status = th_check_gradient_of(log_density, centers, x, &(th_gradient_options){.name = "log_density"}, &report);
-    as_expected &= judge("log_density, with its centers", true, status, &report, ctx);
+    as_expected &= print_outcome("log_density, with its centers", true, status, &report, ctx);
 
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         th_op broken = op_gaussian;
         broken.backward = mistakes[i].backward;
         broken.flags = mistakes[i].flags;
         status = th_check_op(ctx, &broken, NULL, &report);
-        as_expected &= judge(mistakes[i].what, false, status, &report, ctx);
+        as_expected &= print_outcome(mistakes[i].what, false, status, &report, ctx);
     }
     printf(as_expected ? "the right gradient passed, every wrong one was rejected\n" : "NOT as expected: see above\n");
     th_context_free(ctx);

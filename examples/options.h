@@ -41,7 +41,7 @@ enum { MAX_OPTIONS = 60 };
  * the first let it report the same error, and otherwise name their rank. */
 static inline void begin_last_message(const char *program)
 {
-    let_first_report();
+    wait_for_first_report();
     fprintf(stderr, "%s: ", program);
     if (started_rank() > 0)
         fprintf(stderr, "rank %d: ", started_rank());
@@ -56,15 +56,15 @@ static inline void give_up(const char *program, const char *problem)
 }
 
 /* Ends the program because of a wrong option. */
-static inline void refuse(const char *program, const char *problem, const char *what)
+static inline void refuse(const char *program, const char *problem, const char *value)
 {
     begin_last_message(program);
-    fprintf(stderr, "%s%s (--help lists the options)\n", problem, what);
+    fprintf(stderr, "%s%s (--help lists the options)\n", problem, value);
     exit(2);
 }
 
 /* Exits with status 0 before help or the version is printed, unless this is the first of several processes. */
-static inline void let_first_print(void)
+static inline void exit_unless_first(void)
 {
     if (started_rank() > 0)
         exit(EXIT_SUCCESS);
@@ -79,7 +79,7 @@ static inline void exit_after_printing(void)
 /* Prints "copy_task (Tapehead) 0.3.0" and exits. */
 static inline void print_version(const char *program)
 {
-    let_first_print();
+    exit_unless_first();
     printf("%s (Tapehead) %s\n", program, th_version());
     exit_after_printing();
 }
@@ -95,7 +95,7 @@ static inline const char *spell_number(double value, char *text)
 static inline void print_help(const char *about, const program_option *options)
 {
     char low[32], high[32], standard[32];
-    let_first_print();
+    exit_unless_first();
     printf("%s\n\n", about);
     for (const program_option *o = options; o->name; o++) {
         if (o->group)
@@ -123,14 +123,14 @@ static inline void set_option(const char *program, const program_option *o, cons
     }
     char *end;
     const double value = strtod(argument, &end);
-    const bool whole = end != argument && *end == 0;
-    const bool word = o->text && (!o->real || !whole);
-    if (word) {
+    const bool is_number = end != argument && *end == 0;
+    const bool is_word = o->text && (!o->real || !is_number);
+    if (is_word) {
         *o->text = argument;
         return;
     }
-    const bool number = whole && value >= o->low && value <= o->high; /* false for NaN */
-    if (!number || (o->integer && value != floor(value))) {
+    const bool is_valid = is_number && value >= o->low && value <= o->high; /* false for NaN */
+    if (!is_valid || (o->integer && value != floor(value))) {
         char problem[160], low[32], high[32];
         snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", o->name,
                  o->integer ? " whole" : "", spell_number(o->low, low), spell_number(o->high, high));
@@ -159,7 +159,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
     opterr = started_rank() < 1;
     for (int i; (i = getopt_long(argc, argv, "h", list, NULL)) != -1;) {
         if (i == UNKNOWN) { /* getopt_long has printed the reason */
-            let_first_report();
+            wait_for_first_report();
             fprintf(stderr, "%s: --help lists the options\n", program);
             exit(2);
         }
@@ -192,16 +192,16 @@ static inline void finish_output(const char *program)
 }
 
 /* Writes a word to standard error, quoted if a shell would otherwise read another word. */
-static inline void print_shell_word(const char *word)
+static inline void print_shell_word(const char *is_word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
-    if (*word && word[strspn(word, plain)] == 0) {
-        fputs(word, stderr);
+    if (*is_word && is_word[strspn(is_word, plain)] == 0) {
+        fputs(is_word, stderr);
         return;
     }
     fputc('\'', stderr);
-    for (; *word; word++)
-        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, stderr);
+    for (; *is_word; is_word++)
+        fputs(*is_word == '\'' ? "'\\''" : (const char[]){*is_word, 0}, stderr);
     fputc('\'', stderr);
 }
 

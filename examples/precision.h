@@ -21,7 +21,7 @@ static inline bool find_precision(const char *word, th_precision *precision)
 }
 
 /* Returns a precision by its name. Ends the program for an unknown name. */
-static inline th_precision precision_called(const char *program, const char *word)
+static inline th_precision parse_precision(const char *program, const char *word)
 {
     th_precision precision = TH_PRECISION_FLOAT32;
     if (!find_precision(word, &precision))

@@ -4,7 +4,7 @@
  *     parse_options(...);                           (--help ends the program here)
  *     start_processes(&argc, &argv);
  *     th_context *ctx = th_context_new(...);
- *     th_group *group = group_of(ctx);
+ *     th_group *group = new_process_group(ctx);
  *     ...
  *     th_context_free(ctx);
  *     end_processes();
@@ -29,7 +29,7 @@
 static inline void end_without_processes(const char *argv0, const char *problem)
 {
     const char *slash = strrchr(argv0, '/');
-    let_first_report();
+    wait_for_first_report();
     if (started_rank() < 1)
         fprintf(stderr, "%s: %s\n", slash ? slash + 1 : argv0, problem);
     exit(EXIT_FAILURE);
@@ -54,7 +54,7 @@ static inline void start_processes(int *argc, char ***argv)
 }
 
 /* Creates the group of all processes. It belongs to the context. Returns NULL with the error stored. */
-static inline th_group *group_of(th_context *ctx)
+static inline th_group *new_process_group(th_context *ctx)
 {
     int started;
     MPI_Initialized(&started);
@@ -82,7 +82,7 @@ static inline void start_processes(int *argc, char ***argv)
 }
 
 /* Creates the group of this process alone. It belongs to the context. Returns NULL with the error stored. */
-static inline th_group *group_of(th_context *ctx)
+static inline th_group *new_process_group(th_context *ctx)
 {
     return th_group_new(ctx, NULL);
 }
@@ -108,10 +108,10 @@ static inline void check_shards(const char *program, int64_t shards, int64_t bat
         refuse(program, problem, "");
 }
 
-/* Returns group_of(ctx). Ends the program on an error: without a group the other processes cannot learn of it. */
+/* Returns new_process_group(ctx). Ends the program on an error: without a group the other processes cannot learn of it. */
 static inline th_group *join_processes(const char *program, th_context *ctx)
 {
-    th_group *group = group_of(ctx);
+    th_group *group = new_process_group(ctx);
     if (group == NULL)
         give_up(program, th_error_message(ctx));
     return group;
@@ -141,10 +141,10 @@ static inline void give_up_together(const char *program, const th_context *ctx, 
 
 /* Reduces the default number of threads, one for each processor, in a process that shares the machine with others of
  * the group. asked: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
-static inline th_status share_processors(th_context *ctx, int64_t asked)
+static inline th_status share_processors(th_context *ctx, int64_t option_threads)
 {
-    const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_here();
-    if (asked != 0 || getenv("OMP_NUM_THREADS") || share >= th_team_size(ctx))
+    const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_on_this_machine();
+    if (option_threads != 0 || getenv("OMP_NUM_THREADS") || share >= th_team_size(ctx))
         return TH_OK;
     return th_set_threads(ctx, share > 1 ? (int)share : 1);
 }
@@ -164,7 +164,7 @@ static inline void catch_signals(void (*handler)(int signal_number))
 
 /* Returns whether training should end, because a signal arrived in one of the processes. All get the same answer after
  * the same step. interrupted: a signal arrived in this process. */
-static inline bool ends_training(th_group *group, bool interrupted)
+static inline bool should_stop_training(th_group *group, bool interrupted)
 {
     if (interrupted)
         th_group_request_stop(group);

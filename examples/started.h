@@ -31,12 +31,12 @@ static inline int started_processes(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                         "SLURM_STEP_NUM_TASKS", NULL};
-    const int size = number_in_environment(names), least = started_rank() + 1;
-    return size > least ? size : least > 1 ? least : 1;
+    const int size = number_in_environment(names), at_least = started_rank() + 1;
+    return size > at_least ? size : at_least > 1 ? at_least : 1;
 }
 
 /* Returns how many of these processes share this machine; 1 if that is unknown. */
-static inline int started_here(void)
+static inline int started_on_this_machine(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE",
                                         "SLURM_NTASKS_PER_NODE", NULL};
@@ -46,7 +46,7 @@ static inline int started_here(void)
 
 /* Waits in every process except the first, before it ends with an error. If the first process has the same error, it
  * reports it in this time, and mpirun ends the others: it sends SIGTERM after a second. */
-static inline void let_first_report(void)
+static inline void wait_for_first_report(void)
 {
     if (started_rank() > 0 && sleep(2) > 0) /* a signal, with a handler */
         exit(EXIT_FAILURE);

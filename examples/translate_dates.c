@@ -68,7 +68,7 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 }
 
 /* Draws other dates for all rows. */
-static void draw_pairs(pairs *p, chance *c, bool held_out)
+static void draw_pairs(pairs *p, rng *c, bool held_out)
 {
     char text[DATE_SIZE], iso[ISO_SIZE];
     for (int64_t b = 0; b < th_size(p->lengths, 0); b++) {
@@ -78,12 +78,12 @@ static void draw_pairs(pairs *p, chance *c, bool held_out)
 }
 
 /* Returns the pairs of a shard of the batch. */
-static pairs part_of(const pairs *all, const th_shard *shard)
+static pairs shard_of(const pairs *batch_pairs, const th_shard *shard)
 {
     const int64_t count = batch / shards, first = shard->index * count, end = first + count;
-    return (pairs){.source = th_slice(all->source, 0, first, end, 1),
-                   .lengths = th_slice(all->lengths, 0, first, end, 1),
-                   .target = th_slice(all->target, 0, first, end, 1)};
+    return (pairs){.source = th_slice(batch_pairs->source, 0, first, end, 1),
+                   .lengths = th_slice(batch_pairs->lengths, 0, first, end, 1),
+                   .target = th_slice(batch_pairs->target, 0, first, end, 1)};
 }
 
 /* Converts the tokens of row b, up to the end, to text. */
@@ -116,7 +116,7 @@ static void translate(th_module *model, pairs *p)
 }
 
 /* Returns the share of targets that are written exactly, including the end. */
-static double exact(const pairs *p)
+static double exact_fraction(const pairs *p)
 {
     th_tensor *wanted = th_slice(p->target, 1, 1, 1 + T, 1);                  /* (B, T), without the start */
     th_tensor *wrong = th_cast(th_not_equal(p->written, wanted), TH_FLOAT32); /* 1 for a wrong character */
@@ -134,9 +134,9 @@ static th_status draw_picture(th_module *model, const pairs *p)
         give_up("translate_dates", "out of memory");
     /* The input of the decoder: the start, then all characters except the last. */
     th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *rest = th_slice(p->written, 1, 0, T - 1, 1);
-    th_tensor *before = th_concat((th_tensor *const[]){start, rest}, 2, 1); /* (1, T) */
+    th_tensor *decoder_input = th_concat((th_tensor *const[]){start, rest}, 2, 1); /* (1, T) */
     th_no_grad_begin(model->ctx);
-    th_transformer_decode(model, before, th_transformer_encode(model, p->source, p->lengths),
+    th_transformer_decode(model, decoder_input, th_transformer_encode(model, p->source, p->lengths),
                           &(th_transformer_decode_options){.memory_lengths = p->lengths, .memory_weights = weights});
     th_no_grad_end(model->ctx);
     spell(p->source, 0, reads), spell(p->written, 0, writes);
@@ -157,11 +157,11 @@ static th_status draw_picture(th_module *model, const pairs *p)
 
 /* Runs forward and backward on a shard's pairs. Teacher forcing: the decoder gets the correct characters and predicts
  * the next one after each of them. All predictions run at once, because causal attention hides later characters. */
-static th_status run_shard(th_module *model, const pairs *all, th_shard *shard)
+static th_status run_shard(th_module *model, const pairs *batch_pairs, th_shard *shard)
 {
-    const pairs p = part_of(all, shard);
-    th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
-    th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, given, following, NULL);
+    const pairs p = shard_of(batch_pairs, shard);
+    th_tensor *previous = th_slice(p.target, 1, 0, T, 1), *next = th_slice(p.target, 1, 1, 1 + T, 1);
+    th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, previous, next, NULL);
     if (th_backward(cross_entropy, NULL))
         return th_error_code(model->ctx);
     shard->loss = th_item(cross_entropy);
@@ -179,20 +179,20 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pair
     const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 100, .total_steps = steps};
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
     note_precision_time(ctx, bar);
-    pairs all = pairs_new(ctx, batch);
-    chance c = {(uint64_t)seed};
+    pairs batch_pairs = pairs_new(ctx, batch);
+    rng c = {(uint64_t)seed};
     char text[DATE_SIZE];
     int64_t step = 0;
-    for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {
+    for (int64_t next = 0; step < steps && !should_stop_training(group, interrupted); step++) {
         if (step == next && prints) { /* 0, 100, 200, 400, 800, ... */
             translate(model, one);
             th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one->written, 0, text));
             next = step == 0 ? 100 : 2 * step;
         }
-        draw_pairs(&all, &c, false); /* the same in every process */
+        draw_pairs(&batch_pairs, &c, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);)
-            if (run_shard(model, &all, &shard))
+            if (run_shard(model, &batch_pairs, &shard))
                 break;
         if (th_optimizer_step(adam))
             break;
@@ -206,16 +206,16 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pair
 /* Returns the share of held-out dates that are translated exactly. Prints the first few. */
 static double measure(th_context *ctx, th_module *model)
 {
-    char from[DATE_SIZE], to[DATE_SIZE];
+    char source_text[DATE_SIZE], translation[DATE_SIZE];
     double right = 0;
     pairs p = pairs_new(ctx, TEST_BATCH);
-    chance c = {~(uint64_t)seed};
-    for (int part = 0; part < TESTS; part++) {
+    rng c = {~(uint64_t)seed};
+    for (int round = 0; round < TESTS; round++) {
         draw_pairs(&p, &c, true);
         translate(model, &p);
-        right += exact(&p) / (double)TESTS;
-        for (int64_t b = 0; part == 0 && b < 8 && !quiet; b++)
-            printf("%-40s %s\n", spell(p.source, b, from), spell(p.written, b, to));
+        right += exact_fraction(&p) / (double)TESTS;
+        for (int64_t b = 0; round == 0 && b < 8 && !quiet; b++)
+            printf("%-40s %s\n", spell(p.source, b, source_text), spell(p.written, b, translation));
         th_tape_clear(ctx);
     }
     return right;
@@ -241,7 +241,7 @@ static const program_option options[] = {
     {0},
 };
 
-static void interrupt(int signal_number)
+static void on_interrupt(int signal_number)
 {
     interrupted = signal_number;
     signal(signal_number, SIG_DFL); /* a second signal ends the program without measuring */
@@ -254,7 +254,7 @@ static bool is_ascii(const char *text)
     return *text == 0;
 }
 
-static double seconds(void)
+static double time_in_seconds(void)
 {
     struct timespec now;
     return timespec_get(&now, TIME_UTC) ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
@@ -262,22 +262,22 @@ static double seconds(void)
 
 /* Measures the model, prints the result and draws the picture. Sets *wrote to whether there is a picture: an untrained
  * model may write an empty text. */
-static th_status report(th_module *model, pairs *one, int64_t step, double loss, double begin, bool *wrote)
+static th_status report(th_module *model, pairs *one, int64_t step, double loss, double start_time, bool *has_picture)
 {
     th_context *ctx = model->ctx;
     char text[DATE_SIZE];
     const double right = measure(ctx, model);
     translate(model, one);
-    *wrote = spell(one->written, 0, text)[0] != 0;
+    *has_picture = spell(one->written, 0, text)[0] != 0;
     if (th_error_code(ctx))
         return th_error_code(ctx);
     if (!quiet)
         printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
-               seconds() - begin);
+               time_in_seconds() - start_time);
     printf("translate_dates: %sseed=%lld steps=%lld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
            spell_precision(th_precision_of(ctx)), (long long)seed, (long long)step, right, loss,
            (unsigned)th_module_crc32c(model));
-    return *wrote ? draw_picture(model, one) : TH_OK; /* last, so that an error here does not lose the results */
+    return *has_picture ? draw_picture(model, one) : TH_OK; /* last, so that an error here does not lose the results */
 }
 
 int main(int argc, char **argv)
@@ -288,10 +288,10 @@ int main(int argc, char **argv)
     if (sample[0] == 0 || strlen(sample) > S || !is_ascii(sample))
         refuse("translate_dates", "this is not a date of 1 to 39 ASCII characters: ", sample);
     check_shards("translate_dates", shards, batch);
-    const double begin = seconds();
+    const double start_time = time_in_seconds();
     const th_context_options settings = {
-        .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("translate_dates", precision)};
-    catch_signals(interrupt);
+        .seed = (uint64_t)seed, .threads = (int)threads, .precision = parse_precision("translate_dates", precision)};
+    catch_signals(on_interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
     th_group *group = join_processes("translate_dates", ctx);
@@ -316,15 +316,15 @@ int main(int argc, char **argv)
     const bool first = th_group_rank(group) == 0;
 
     double loss = NAN;
-    bool wrote = false;
+    bool has_picture = false;
     const int64_t step = train(model, adam, group, &one, &loss);
     if (first)
-        (void)report(model, &one, step, loss, begin, &wrote);
+        (void)report(model, &one, step, loss, start_time, &has_picture);
     if (th_group_agree(group))
         give_up_together("translate_dates", ctx, th_error_message(ctx));
     th_context_free(ctx);
     finish_output("translate_dates");
-    if (wrote && !quiet)
+    if (has_picture && !quiet)
         print_written(picture);
     if (first && !quiet)
         print_next(argv[0], "translate_dates",

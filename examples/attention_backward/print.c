@@ -16,7 +16,7 @@ void compare(const char *name, int row, int column, double tape, double loops, d
            loops, difference);
 }
 
-static void pad(const char *text, int width)
+static void print_padded(const char *text, int width)
 {
     for (; *text; text++) {
         putchar(*text);
@@ -27,7 +27,7 @@ static void pad(const char *text, int width)
 
 /* Prints matrices (rows, columns) next to each other, with a bar between the heads. An exact 0 is printed as 0, a small
  * number as 0.0000. */
-static void print_beside(int count, const char *const *title, const double *const *at, int rows, int columns)
+static void print_beside(int count, const char *const *title, const double *const *matrices, int rows, int columns)
 {
     const bool bar = heads > 1 && columns == heads * D && rows == T;
     const int digits = heads > 1 ? 3 : 4, width = 4 + digits;
@@ -35,14 +35,14 @@ static void print_beside(int count, const char *const *title, const double *cons
     printf(" ");
     for (int i = 0; i < count; i++) {
         printf(" ");
-        pad(title[i], i + 1 < count ? width * columns + 2 * bar + 4 : 0);
+        print_padded(title[i], i + 1 < count ? width * columns + 2 * bar + 4 : 0);
     }
     for (int row = 0; row < rows; row++) {
         printf("\n ");
         for (int i = 0; i < count; i++) {
             printf("%s[", i ? "  " : " ");
             for (int column = 0; column < columns; column++) {
-                const double x = at[i][row * SIZE + column];
+                const double x = matrices[i][row * SIZE + column];
                 printf("%s%*.*f", bar && column == D ? " |" : "", width, x == 0 ? 0 : digits, fabs(x) < small ? 0 : x);
             }
             printf(" ]");
@@ -52,7 +52,7 @@ static void print_beside(int count, const char *const *title, const double *cons
 }
 
 /* Prints "  head 1" before the matrices of one head, if there are several heads. */
-static void announce(int which, int block)
+static void print_head_title(int which, int block)
 {
     if (blocks_of(which) > 1)
         printf("  head %d\n", block);
@@ -71,41 +71,41 @@ static void show_values(const char *title, struct numbers *n, int count, const i
 {
     const int rows = rows_of(which[0]), columns = columns_of(which[0]);
     const char *names[4];
-    const double *at[4];
+    const double *matrices[4];
     printf("%s\n", title);
     for (int block = 0; block < blocks_of(which[0]); block++) {
         for (int i = 0; i < count; i++) {
             names[i] = values[which[i]].name;
-            at[i] = element(n, which[i], block * rows * columns);
+            matrices[i] = element(n, which[i], block * rows * columns);
         }
-        announce(which[0], block);
-        print_beside(count, names, at, rows, columns);
+        print_head_title(which[0], block);
+        print_beside(count, names, matrices, rows, columns);
     }
     printf("\n");
 }
 
-static void show_ways(const char *name, const double *const *at, int rows, int columns)
+static void show_ways(const char *name, const double *const *matrices, int rows, int columns)
 {
-    print_beside(WAYS, (const char *const[]){"tape", "plain loops", "central difference"}, at, rows, columns);
+    print_beside(WAYS, (const char *const[]){"tape", "plain loops", "central difference"}, matrices, rows, columns);
     for (int i = 0; i < rows * columns; i++) {
         const int j = i / columns * SIZE + i % columns;
-        compare(name, i / columns, i % columns, at[TAPE][j], at[LOOPS][j], at[DIFFERENCE][j]);
+        compare(name, i / columns, i % columns, matrices[TAPE][j], matrices[LOOPS][j], matrices[DIFFERENCE][j]);
     }
 }
 
 /* Prints one gradient below its formula, as computed by the tape, the loops and the differences. */
-static void show(const char *formula, struct numbers *gradient, int which)
+static void show_gradient(const char *formula, struct numbers *gradient, int which)
 {
     const int rows = rows_of(which), columns = columns_of(which);
-    const double *at[WAYS];
+    const double *matrices[WAYS];
     char name[32];
     printf("%s\n", formula);
     for (int block = 0; block < blocks_of(which); block++) {
         for (int way = 0; way < WAYS; way++)
-            at[way] = element(&gradient[way], which, block * rows * columns);
-        announce(which, block);
+            matrices[way] = element(&gradient[way], which, block * rows * columns);
+        print_head_title(which, block);
         name_matrix(name, sizeof name, "d", which, block);
-        show_ways(name, at, rows, columns);
+        show_ways(name, matrices, rows, columns);
     }
     printf("\n");
 }
@@ -118,12 +118,12 @@ static void show_jacobian(struct numbers *n, struct numbers *gradient, matrix on
     for (int i = 0; i < T; i++)
         for (int j = 0; j < T; j++) {
             struct numbers up = *n, down = *n;
-            up.s[0][T - 1][j] += nudge;
-            down.s[0][T - 1][j] -= nudge;
+            up.s[0][T - 1][j] += difference_step;
+            down.s[0][T - 1][j] -= difference_step;
             softmax(&up, 0);
             softmax(&down, 0);
             formula[i][j] = a[i] * ((i == j) - a[j]);
-            difference[i][j] = (up.a[0][T - 1][i] - down.a[0][T - 1][i]) / (2 * nudge);
+            difference[i][j] = (up.a[0][T - 1][i] - down.a[0][T - 1][i]) / (2 * difference_step);
             row[0][j] += gradient[TAPE].a[0][T - 1][i] * formula[i][j];
         }
     printf("J = diag(a) - a aᵀ, the Jacobian da_i / ds_j of the last row of A%s\n", heads > 1 ? ", head 0" : "");
@@ -161,22 +161,22 @@ void show_backward(struct numbers *n, struct numbers *gradient, matrix jacobian)
 {
     printf("BACKWARD\n\n");
     if (heads > 1) {
-        show("dY = Y - target", gradient, Y);
-        show("dWo = dYᵀ O", gradient, WO);
+        show_gradient("dY = Y - target", gradient, Y);
+        show_gradient("dWo = dYᵀ O", gradient, WO);
     }
-    show(heads > 1 ? "dO = dY Wo" : "dO = O - target", gradient, O);
-    show(dropout > 0 ? "dV = Pᵀ dO" : "dV = Aᵀ dO", gradient, V);
+    show_gradient(heads > 1 ? "dO = dY Wo" : "dO = O - target", gradient, O);
+    show_gradient(dropout > 0 ? "dV = Pᵀ dO" : "dV = Aᵀ dO", gradient, V);
     if (dropout > 0)
-        show("dP = dO Vᵀ", gradient, P);
-    show(dropout > 0 ? "dA = dP ∘ M" : "dA = dO Vᵀ", gradient, A);
-    show("dS = A ∘ (dA - rowsum(A ∘ dA))", gradient, S);
+        show_gradient("dP = dO Vᵀ", gradient, P);
+    show_gradient(dropout > 0 ? "dA = dP ∘ M" : "dA = dO Vᵀ", gradient, A);
+    show_gradient("dS = A ∘ (dA - rowsum(A ∘ dA))", gradient, S);
     show_jacobian(n, gradient, jacobian);
-    show("dQ = dS K / sqrt(2)", gradient, Q);
-    show("dK = dSᵀ Q / sqrt(2)", gradient, K);
+    show_gradient("dQ = dS K / sqrt(2)", gradient, Q);
+    show_gradient("dK = dSᵀ Q / sqrt(2)", gradient, K);
     if (heads > 1) {
-        show("dWq = dQᵀ F", gradient, WQ);
-        show("dWk = dKᵀ F", gradient, WK);
-        show("dWv = dVᵀ F", gradient, WV);
-        show("dF = dQ Wq + dK Wk + dV Wv", gradient, F);
+        show_gradient("dWq = dQᵀ F", gradient, WQ);
+        show_gradient("dWk = dKᵀ F", gradient, WK);
+        show_gradient("dWv = dVᵀ F", gradient, WV);
+        show_gradient("dF = dQ Wq + dK Wk + dV Wv", gradient, F);
     }
 }

@@ -56,16 +56,16 @@ bool is_used(int which)
     return (heads > 1 || (which > WO && which != Y)) && (dropout > 0 || which != P);
 }
 
-const double nudge = 1e-5;
+const double difference_step = 1e-5;
 
-void differences(const struct numbers *n, struct numbers *g)
+void central_differences(const struct numbers *n, struct numbers *g)
 {
     for (int which = 0; which < VALUES; which++)
         for (int i = 0; i < count_of(which); i++) {
             struct numbers up = *n, down = *n;
-            *element(&up, which, i) += nudge;
-            *element(&down, which, i) -= nudge;
+            *element(&up, which, i) += difference_step;
+            *element(&down, which, i) -= difference_step;
             const double rise = forward_from(values[which].reader, &up) - forward_from(values[which].reader, &down);
-            *element(g, which, i) = rise / (2 * nudge);
+            *element(g, which, i) = rise / (2 * difference_step);
         }
 }

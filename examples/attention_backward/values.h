@@ -25,7 +25,7 @@ bool is_leaf(int which);
 bool is_used(int which); /* whether the value is part of the computation that the command line selects */
 
 /* -- gradients by central differences: changes each number, and recomputes the stages after it -- */
-extern const double nudge;
-void differences(const struct numbers *n, struct numbers *g);
+extern const double difference_step;
+void central_differences(const struct numbers *n, struct numbers *g);
 
 #endif

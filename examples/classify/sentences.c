@@ -14,9 +14,9 @@ const char *const spelling[WORDS] = {
 };
 
 /* Appends one of the `choices` words that begin with `first`. A word that does not fit is only counted. */
-static void add(sentence *s, chance *c, int first, int choices)
+static void add_word(sentence *s, rng *c, int first, int choices)
 {
-    const int word = first + pick(c, choices);
+    const int word = first + rng_below(c, choices);
     if (s->length < LONGEST)
         s->word[s->length] = word;
     s->length++;
@@ -25,25 +25,25 @@ static void add(sentence *s, chance *c, int first, int choices)
 
 /* Appends a noun phrase: "the old king", "the dog with the key", "the girl that saw the dogs", "the girl that the dogs
  * saw". Phrases nest. Returns the position of the first noun. */
-static int add_noun_phrase(sentence *s, chance *c)
+static int add_noun_phrase(sentence *s, rng *c)
 {
     if (s->length >= LONGEST) /* too long already */
         return 0;
-    add(s, c, THE, 1);
-    while (pick(c, 4) == 0)
-        add(s, c, ADJECTIVE, KIND);
-    const int noun = s->length, what = pick(c, 8);
-    add(s, c, NOUN, WORDS - NOUN);
-    if (what < 2)
-        add(s, c, PREPOSITION, KIND);
-    if (what == 2 || what == 3)
-        add(s, c, THAT, 1);
-    if (what == 2)
-        add(s, c, VERB, KIND);
-    if (what < 4)
+    add_word(s, c, THE, 1);
+    while (rng_below(c, 4) == 0)
+        add_word(s, c, ADJECTIVE, KIND);
+    const int noun = s->length, extension = rng_below(c, 8);
+    add_word(s, c, NOUN, WORDS - NOUN);
+    if (extension < 2)
+        add_word(s, c, PREPOSITION, KIND);
+    if (extension == 2 || extension == 3)
+        add_word(s, c, THAT, 1);
+    if (extension == 2)
+        add_word(s, c, VERB, KIND);
+    if (extension < 4)
         add_noun_phrase(s, c);
-    if (what == 3)
-        add(s, c, VERB, KIND);
+    if (extension == 3)
+        add_word(s, c, VERB, KIND);
     return noun;
 }
 
@@ -53,34 +53,34 @@ static int nearest_noun(const sentence *s)
     int gap = 0;
     while (s->word[gap] != GAP)
         gap++;
-    for (int away = 1;; away++) {
-        if (gap >= away && s->word[gap - away] >= NOUN)
-            return gap - away;
-        if (gap + away < s->length && s->word[gap + away] >= NOUN)
-            return gap + away;
+    for (int distance = 1;; distance++) {
+        if (gap >= distance && s->word[gap - distance] >= NOUN)
+            return gap - distance;
+        if (gap + distance < s->length && s->word[gap + distance] >= NOUN)
+            return gap + distance;
     }
 }
 
-sentence draw_sentence(chance *c, int low, int high, bool held_out)
+sentence draw_sentence(rng *c, int low, int high, bool held_out)
 {
     sentence s;
-    const int shortest = low + pick(c, high - low); /* otherwise most sentences would be short */
+    const int shortest = low + rng_below(c, high - low); /* otherwise most sentences would be short */
     do {
         s = (sentence){.checksum = 0};
-        add(&s, c, CLASS, 1);
-        if (pick(c, 2)) {
-            add(&s, c, PREPOSITION, KIND);
+        add_word(&s, c, CLASS, 1);
+        if (rng_below(c, 2)) {
+            add_word(&s, c, PREPOSITION, KIND);
             add_noun_phrase(&s, c);
-            add(&s, c, COMMA, 1);
+            add_word(&s, c, COMMA, 1);
         }
-        const bool question = pick(c, 2);
+        const bool question = rng_below(c, 2);
         if (question)
-            add(&s, c, GAP, 1);
+            add_word(&s, c, GAP, 1);
         s.subject = add_noun_phrase(&s, c);
         if (!question)
-            add(&s, c, GAP, 1);
-        add(&s, c, COMPLEMENT, KIND);
-        add(&s, c, question ? QUESTION : STOP, 1);
+            add_word(&s, c, GAP, 1);
+        add_word(&s, c, COMPLEMENT, KIND);
+        add_word(&s, c, question ? QUESTION : STOP, 1);
     } while (s.length < shortest || s.length > high || (s.checksum % 10 == 0) != held_out);
     s.plural = (s.word[s.subject] - NOUN) % 2;
     s.nearest_plural = (s.word[nearest_noun(&s)] - NOUN) % 2;

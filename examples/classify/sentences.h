@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "../chance.h"
+#include "../rng.h"
 
 enum { WORDS = 40, SHORTEST = 5, LONGEST = 32 }; /* the vocabulary; the numbers of tokens in a sentence */
 enum { PAD };                                    /* padding */
@@ -22,6 +22,6 @@ typedef struct {
 
 /* Draws a sentence of low to high tokens, with lengths of about equal frequency; SHORTEST <= low < high <= LONGEST. One
  * sentence in ten is held out: held_out draws only such sentences, otherwise only the others are drawn. */
-sentence draw_sentence(chance *c, int low, int high, bool held_out);
+sentence draw_sentence(rng *c, int low, int high, bool held_out);
 
 #endif

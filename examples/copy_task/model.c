@@ -35,7 +35,7 @@ th_module *copy_model_new(th_context *ctx, const copy_settings *settings)
     return th_fill_normal(m->positions, 0, 1) == TH_OK ? &m->base : NULL;
 }
 
-th_tensor *tokens_of(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written)
+th_tensor *join_tokens(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written)
 {
     th_tensor *column = th_expand(separator, TH_SHAPE(th_size(x, 0), 1));
     return th_concat((th_tensor *const[]){x, column, th_slice(y, 1, 0, written, 1)}, 3, 1);
@@ -44,7 +44,7 @@ th_tensor *tokens_of(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t w
 th_tensor *copy_loss(th_module *model, th_tensor *x, th_tensor *separator, th_tensor **logits)
 {
     const int64_t length = th_size(x, 1);
-    th_tensor *all = th_module_forward(model, tokens_of(x, separator, x, length - 1));
+    th_tensor *all = th_module_forward(model, join_tokens(x, separator, x, length - 1));
     th_tensor *written = th_slice(all, 1, length, 2 * length, 1); /* (B, n, V): from the separator on */
     if (logits)
         *logits = written;
@@ -54,7 +54,7 @@ th_tensor *copy_loss(th_module *model, th_tensor *x, th_tensor *separator, th_te
 th_tensor *decode(th_module *model, th_tensor *x, th_tensor *separator)
 {
     const int64_t length = th_size(x, 1);
-    th_tensor *tokens = tokens_of(x, separator, x, 0);
+    th_tensor *tokens = join_tokens(x, separator, x, 0);
     for (int64_t t = length; t < 2 * length; t++) {
         th_tensor *logits = th_slice(th_module_evaluate(model, tokens), 1, t, t + 1, 1); /* (B, 1, V) */
         tokens = th_concat((th_tensor *const[]){tokens, th_cast(th_argmax(logits, -1), TH_INT32)}, 2, 1);

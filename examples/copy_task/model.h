@@ -32,7 +32,7 @@ th_module *copy_model_new(th_context *ctx, const copy_settings *settings);
 th_tensor *embed(const copy_model *m, th_tensor *tokens);
 
 /* Concatenates x, the separator and the first `written` symbols of y: (B, n), (1, 1), (B, n) -> (B, n + 1 + written) */
-th_tensor *tokens_of(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written);
+th_tensor *join_tokens(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written);
 
 /* Runs forward on random sequences x (B, n), and returns the loss. Also returns the logits (B, n, V) from the separator
  * on, unless `logits` is NULL. */

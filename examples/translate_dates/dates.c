@@ -10,7 +10,7 @@
 /* %d day, %D day in two digits, %o 3rd; %m and %M month, %b its name; %Y year, %y its last two digits; %a weekday.
  * Random choices: names are cut to three letters, with or without a full stop, and all letters are mixed, lower or
  * upper case. */
-static const char *const forms[] = {
+static const char *const formats[] = {
     "%d %b %Y",           /* 3 May 2001 */
     "%b %d, %Y",          /* May 3, 2001 */
     "%b %d, %y",          /* May 3, 01 */
@@ -31,13 +31,13 @@ static const char *const forms[] = {
     "%Y/%m/%d",           /* 2001/5/3 */
     "%Y%M%D",             /* 20010503 */
 };
-enum { FORMS = sizeof forms / sizeof *forms, FIRST_YEAR = 1969, DAYS = 100 * 365 + 25 };
+enum { FORMATS = sizeof formats / sizeof *formats, FIRST_YEAR = 1969, DAYS = 100 * 365 + 25 };
 
 typedef struct {
     int year, month, day, weekday; /* month and day from 1, weekday from 0 on, a Sunday */
 } date;
 
-static date date_of(int number) /* days since 1 January 1969, a Wednesday */
+static date date_from_days(int number) /* days since 1 January 1969, a Wednesday */
 {
     date d = {.year = FIRST_YEAR, .month = 1, .weekday = (number + 3) % 7};
     for (;;) {
@@ -63,10 +63,10 @@ static const char *ordinal_ending(int n)
 typedef struct {
     bool cut, full_stop;
     int letters; /* 0 mixed, 1 lower case, 2 upper case */
-} manner;
+} text_style;
 
 /* Writes the part of a date that a letter of the format selects. Returns its length. */
-static int write_part(char *text, size_t size, date d, char letter, manner m)
+static int write_field(char *text, size_t size, date d, char letter, text_style m)
 {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
@@ -94,20 +94,20 @@ static int write_part(char *text, size_t size, date d, char letter, manner m)
     }
 }
 
-void draw_date(chance *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE])
+void draw_date(rng *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE])
 {
     int number;
     do
-        number = pick(c, DAYS);
+        number = rng_below(c, DAYS);
     while ((number % 10 == 0) != held_out);
-    const date d = date_of(number);
+    const date d = date_from_days(number);
     snprintf(iso, ISO_SIZE, "%04u-%02u-%02u", (unsigned)d.year % 10000, (unsigned)d.month % 100, (unsigned)d.day % 100);
 
-    const manner m = {.cut = pick(c, 2), .full_stop = pick(c, 2), .letters = pick(c, 3)};
+    const text_style m = {.cut = rng_below(c, 2), .full_stop = rng_below(c, 2), .letters = rng_below(c, 3)};
     int length = 0;
-    for (const char *f = forms[pick(c, FORMS)]; *f; f++) {
+    for (const char *f = formats[rng_below(c, FORMATS)]; *f; f++) {
         const size_t size = (size_t)(DATE_SIZE - length);
-        length += *f == '%' ? write_part(text + length, size, d, *++f, m) : snprintf(text + length, size, "%c", *f);
+        length += *f == '%' ? write_field(text + length, size, d, *++f, m) : snprintf(text + length, size, "%c", *f);
     }
     for (char *at = text; *at; at++)
         *at = (char)(m.letters == 1 ? tolower(*at) : m.letters == 2 ? toupper(*at) : *at);

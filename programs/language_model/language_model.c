@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         print_version(PROGRAM);
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        let_first_print();
+        exit_unless_first();
         print_subcommands(stdout);
         exit_after_printing();
     }

@@ -51,7 +51,7 @@ static int64_t default_batch(int64_t length)
 static bool fits_into_memory(bool evaluate_only)
 {
     const th_context_options shapes = {
-        .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
+        .threads = (int)chosen.threads, .shapes_only = true, .precision = parse_precision(PROGRAM, chosen.precision)};
     trainer t = {.ctx = th_context_new(&shapes)};
     make_model(&t);
     make_batch(&t);

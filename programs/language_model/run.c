@@ -465,7 +465,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     if (chosen.threads > 0)
         require_ok(t, th_set_threads(t->ctx, (int)chosen.threads));
     require_ok(t, share_processors(t->ctx, chosen.threads));
-    require_ok(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
+    require_ok(t, th_set_precision(t->ctx, parse_precision(PROGRAM, chosen.precision)));
     load_tokenizer(t);
     if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary) {
         begin_last_message(PROGRAM);

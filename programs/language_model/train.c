@@ -270,7 +270,7 @@ static int run_subcommand(int argc, char **argv)
     const th_context_options options = {.seed = (uint64_t)chosen.seed,
                                         .threads = (int)chosen.threads,
                                         .shapes_only = only_memory,
-                                        .precision = precision_called(PROGRAM, chosen.precision)};
+                                        .precision = parse_precision(PROGRAM, chosen.precision)};
     const int documents = count > 1 ? count - 1 : 1;
     trainer t = {.run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .best = INFINITY};
     int status = EXIT_SUCCESS;

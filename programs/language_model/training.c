@@ -67,7 +67,7 @@ static th_status train_step(trainer *t)
     for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
         if (add_shard(t, first_window, &shard))
             break;
-    (void)ends_training(t->group, interrupted); /* the others learn of a signal with the step */
+    (void)should_stop_training(t->group, interrupted); /* the others learn of a signal with the step */
     if (th_optimizer_step(t->optimizer) || th_windows_go_to(t->training, first_window))
         return th_error_code(t->ctx);
     return th_windows_skip(t->training, chosen.accumulate * chosen.batch);
@@ -227,7 +227,7 @@ static bool is_time_to_evaluate(const trainer *t)
  * because a checkpoint cannot be saved between outer steps. */
 static bool must_stop(const trainer *t)
 {
-    const bool signal_arrived = ends_training(t->group, interrupted);
+    const bool signal_arrived = should_stop_training(t->group, interrupted);
     return signal_arrived && (chosen.local_steps == 0 || th_step(t->ctx) % chosen.local_steps == 0);
 }
 

@@ -80,7 +80,7 @@ static void store_weights(trainer *t, const char *weights)
 
 void open_model(trainer *t, const char *run, const model_use *use, bool stored)
 {
-    const th_precision precision = precision_called(PROGRAM, use->precision ? use->precision : "float32");
+    const th_precision precision = parse_precision(PROGRAM, use->precision ? use->precision : "float32");
     const char *checkpoint = use->last ? NEWEST_CHECKPOINT : "best.safetensors";
     if (!is_model_folder(run) && !has_checkpoint(run) && access(path_in(run, checkpoint), F_OK) != 0)
         refuse_folder(run, "a run or a model");

@@ -143,7 +143,7 @@ START_TEST(attention_is_the_diagonal)
     th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
     for (int64_t step = 0; step < steps; step++) {
         th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocab);
-        th_tensor *logits = th_module_forward(model, tokens_of(x, separator, x, length - 1));
+        th_tensor *logits = th_module_forward(model, join_tokens(x, separator, x, length - 1));
         th_tensor *loss = th_cross_entropy(th_slice(logits, 1, length, 2 * length, 1), x, NULL);
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
         ck_assert_msg(th_backward(loss, NULL) == TH_OK && th_optimizer_step(adam) == TH_OK, "%s",
@@ -154,7 +154,7 @@ START_TEST(attention_is_the_diagonal)
     th_set_training(ctx, false);
     th_no_grad_begin(ctx);
     th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(20, length), 0, vocab);
-    th_tensor *h = embed((copy_model *)model, tokens_of(x, separator, x, length - 1)), *weights = NULL;
+    th_tensor *h = embed((copy_model *)model, join_tokens(x, separator, x, length - 1)), *weights = NULL;
     th_attend(((copy_model *)model)->attention, h, h, h,
               &(th_attend_options){.mask = &copy_causal, .weights = &weights});
     ck_assert_msg(weights != NULL, "%s", th_error_message(ctx));

@@ -162,7 +162,7 @@ static const char *refusal(const char *text)
         if (!searches_leaks)
             skip_search();
         settings_from_json(text, "test");
-        (void)precision_called(PROGRAM, chosen.precision);
+        (void)parse_precision(PROGRAM, chosen.precision);
         _exit(0);
     }
     close(channel[1]);

@@ -1,15 +1,15 @@
 /* Random numbers, determined by a seed, for examples that make their own data. Independent of Tapehead. */
-#ifndef EXAMPLES_CHANCE_H
-#define EXAMPLES_CHANCE_H
+#ifndef EXAMPLES_RNG_H
+#define EXAMPLES_RNG_H
 
 #include <stdint.h>
 
 typedef struct {
     uint64_t state; /* any seed */
-} chance;
+} rng;
 
 /* Returns an integer from 0 to n - 1: splitmix64 (Steele, Lea & Flood 2014). */
-static inline int pick(chance *c, int n)
+static inline int rng_below(rng *c, int n)
 {
     uint64_t z = c->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
