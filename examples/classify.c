@@ -45,12 +45,14 @@ static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
 {
     const th_shape per_sentence = TH_SHAPE(count);
     return (sentences){th_zeros(ctx, TH_INT32, TH_SHAPE(count, longest)), th_zeros(ctx, TH_INT32, per_sentence),
-                       th_zeros(ctx, TH_INT32, per_sentence), th_zeros(ctx, TH_INT32, per_sentence), th_zeros(ctx, TH_INT32, per_sentence)};
+                       th_zeros(ctx, TH_INT32, per_sentence), th_zeros(ctx, TH_INT32, per_sentence),
+                       th_zeros(ctx, TH_INT32, per_sentence)};
 }
 
 static void draw_sentences(sentences *batch_sentences, rng *c, int low, bool held_out)
 {
-    int32_t *tokens = th_data(batch_sentences->tokens), *lengths = th_data(batch_sentences->lengths), *labels = th_data(batch_sentences->labels);
+    int32_t *tokens = th_data(batch_sentences->tokens), *lengths = th_data(batch_sentences->lengths),
+            *labels = th_data(batch_sentences->labels);
     int32_t *subject = th_data(batch_sentences->subject), *nearest = th_data(batch_sentences->nearest);
     const int64_t count = th_size(batch_sentences->tokens, 0), longest = th_size(batch_sentences->tokens, 1);
     for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the error is stored in the context */
@@ -135,7 +137,7 @@ static score measure(th_module *model, rng *c, int low, int high)
     for (int round = 0; round < TESTS; round++) {
         th_tensor *weights[2] = {NULL};
         draw_sentences(&fresh, c, low, true);
-        th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);      /* (B) */
+        th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);              /* (B) */
         th_tensor *class_weights = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
         s.right += equal_fraction(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
         s.nearest += equal_fraction(fresh.nearest, fresh.labels) / (double)TESTS;
@@ -222,8 +224,9 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
         draw_sentences(&batch_sentences, &c, SHORTEST, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
-            const sentences part = shard_of(&batch_sentences, &shard);
-            th_tensor *cross_entropy = th_cross_entropy(classify(model, &part, NULL), part.labels, NULL);
+            const sentences shard_sentences = shard_of(&batch_sentences, &shard);
+            th_tensor *cross_entropy =
+                th_cross_entropy(classify(model, &shard_sentences, NULL), shard_sentences.labels, NULL);
             if (th_backward(cross_entropy, NULL))
                 break;
             shard.loss = th_item(cross_entropy);

@@ -27,12 +27,13 @@ static bool is_plain(const conversation *c)
 /* Removes the oldest question and its answer, but not the system message. Returns false if only one question is left. */
 static bool forget_oldest(conversation *c)
 {
-    const size_t first = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
-    if (c->count < first + 3)
+    const size_t first_question = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
+    if (c->count < first_question + 3)
         return false;
-    free((char *)(uintptr_t)c->message[first].content);
-    free((char *)(uintptr_t)c->message[first + 1].content);
-    memmove(&c->message[first], &c->message[first + 2], (c->count - first - 2) * sizeof c->message[0]);
+    free((char *)(uintptr_t)c->message[first_question].content);
+    free((char *)(uintptr_t)c->message[first_question + 1].content);
+    memmove(&c->message[first_question], &c->message[first_question + 2],
+            (c->count - first_question - 2) * sizeof c->message[0]);
     c->count -= 2;
     if (!c->user_knows_forgetting)
         fprintf(stderr,
@@ -123,8 +124,9 @@ static bool answer_question(conversation *c, const sample_options *options)
     th_token_list tokens = {0};
     static const char *const next_question = "\n\nUser:";
     sample_options sampling = *options;
-    const int64_t half = chosen.model.length / 2, longest = sampling.generate.max_new_tokens; /* of the answer */
-    if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
+    const int64_t half_window = chosen.model.length / 2,
+                  max_answer = sampling.generate.max_new_tokens; /* of the answer */
+    if (!write_prompt(c, max_answer < half_window ? max_answer : half_window, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
         return false;
@@ -164,8 +166,8 @@ static void find_end_tokens(conversation *c, const char *folder)
 /* Removes all messages except the system message. */
 static void forget_all(conversation *c)
 {
-    const size_t first = c->count > 0 && strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
-    while (c->count > first)
+    const size_t first_question = c->count > 0 && strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
+    while (c->count > first_question)
         free((char *)(uintptr_t)c->message[--c->count].content);
 }
 

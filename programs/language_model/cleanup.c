@@ -33,16 +33,16 @@ void register_cleanup(void (*at_exit)(void), void (*at_signal)(void))
             signal(end_signals[i], SIG_IGN);
 }
 
-void block_signals(sigset_t *before)
+void block_signals(sigset_t *old_signals)
 {
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, before);
+    sigset_t all_signals;
+    sigfillset(&all_signals);
+    sigprocmask(SIG_BLOCK, &all_signals, old_signals);
 }
 
-void restore_signals(const sigset_t *before)
+void restore_signals(const sigset_t *old_signals)
 {
     const int error = errno;
-    sigprocmask(SIG_SETMASK, before, NULL);
+    sigprocmask(SIG_SETMASK, old_signals, NULL);
     errno = error;
 }

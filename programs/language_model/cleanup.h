@@ -14,8 +14,8 @@ void end_at_signal(int signal_number);
 
 /* Blocks signals until restore_signals, so that at_signal runs either before files are made, or when the program knows
  * them. */
-void block_signals(sigset_t *before);
+void block_signals(sigset_t *old_signals);
 /* Restores the signals that were blocked before. Preserves errno. */
-void restore_signals(const sigset_t *before);
+void restore_signals(const sigset_t *old_signals);
 
 #endif

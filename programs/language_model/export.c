@@ -101,7 +101,7 @@ static void export_run(const char *run, const char *checkpoint, const char *fold
 int export_folder(int argc, char **argv)
 {
     const char *family = NULL, *type = "float32", *shard_size = NULL, *words[2] = {NULL};
-    bool last = false, force = false, adapter = false;
+    bool use_newest = false, force = false, adapter = false;
     const program_option options[] = {
         {"adapter", "only the adapters of tune, for PEFT; the model stays in its folder", .flag = &adapter},
         {"family", "the model_type of transformers to write (default: one that has the model's options)",
@@ -109,7 +109,7 @@ int export_folder(int argc, char **argv)
         {"type", "of weights: float32, float16 or bfloat16", .text = &type},
         {"max-shard-size", "several files of weights of at most this size, such as 5GB (default: one file)",
          .text = &shard_size},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {"last", "the newest checkpoint, instead of the best", .flag = &use_newest},
         {"force", "replace a model that is there, when the new one is complete", .flag = &force},
         NO_MAPPING_OPTION,
         {0}};
@@ -131,8 +131,8 @@ int export_folder(int argc, char **argv)
     if (is_model_folder(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
     if (!is_gguf(words[0]))
-        export_run(words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, export_options);
-    else if (adapter || last)
+        export_run(words[0], use_newest ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, export_options);
+    else if (adapter || use_newest)
         refuse(PROGRAM, "--adapter and --last are for runs; this is a GGUF file: ", words[0]);
     else
         export_gguf(words[0], words[1], export_options);

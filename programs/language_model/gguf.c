@@ -34,11 +34,11 @@ void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin)
 static int export_file(int argc, char **argv)
 {
     const char *path = NULL, *type = "float32", *run = NULL;
-    bool last = false, force = false;
+    bool use_newest = false, force = false;
     const program_option options[] = {
         {"gguf", "the file to write", .text = &path},
         {"type", "of matrices: float32, float16, bfloat16, q8_0 or q4_0 (default: float32)", .text = &type},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {"last", "the newest checkpoint, instead of the best", .flag = &use_newest},
         {"force", "replace a file that is there, when the new one is complete", .flag = &force},
         NO_MAPPING_OPTION,
         {0}};
@@ -54,7 +54,7 @@ static int export_file(int argc, char **argv)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
     const th_dtype dtype = parse_export_type(type, true);
     trainer t;
-    open_model(&t, run, &(model_use){.last = last}, false);
+    open_model(&t, run, &(model_use){.use_newest = use_newest}, false);
     protect_sources(run, path);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);

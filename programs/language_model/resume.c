@@ -9,16 +9,16 @@
 static void check_remaining_steps(const trainer *t, int64_t steps_option)
 {
     char problem[400];
-    const long long done = th_step(t->ctx);
-    if (steps_option > 0 && steps_option < done) {
+    const long long finished_steps = th_step(t->ctx);
+    if (steps_option > 0 && steps_option < finished_steps) {
         snprintf(problem, sizeof problem,
-                 "%.200s has done %lld steps already; --steps counts them too and must be more, not %lld", t->run, done,
-                 (long long)steps_option);
+                 "%.200s has done %lld steps already; --steps counts them too and must be more, not %lld", t->run,
+                 finished_steps, (long long)steps_option);
         refuse(PROGRAM, problem, "");
     }
-    if (done >= chosen.steps && is_first_process(t))
+    if (finished_steps >= chosen.steps && is_first_process(t))
         fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; a larger --steps continues\n",
-                done, (long long)chosen.steps);
+                finished_steps, (long long)chosen.steps);
 }
 
 /* Opens the run's newest intact checkpoint. Returns its name. steps, threads: the options, which may be 0. */

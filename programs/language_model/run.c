@@ -197,12 +197,12 @@ static void remove_new_run(void)
 /* Creates the folder. A signal that arrives afterwards removes it. Returns false on an error. */
 static bool make_new_folder(const char *run)
 {
-    sigset_t before;
-    block_signals(&before);
+    sigset_t old_signals;
+    block_signals(&old_signals);
     const bool created = mkdir(run, 0777) == 0;
     if (created)
         new_run = (struct new_run_files){.run = run, .folder = -1, .folder_is_new = true};
-    restore_signals(&before);
+    restore_signals(&old_signals);
     return created;
 }
 

@@ -123,14 +123,14 @@ const program_option run_options[] = {
 
 const program_option *append_options(const program_option *more)
 {
-    static program_option all[MAX_OPTIONS + 1];
+    static program_option table[MAX_OPTIONS + 1];
     int count = 0;
     for (const program_option *o = run_options; o->name; o++)
-        all[count++] = *o;
+        table[count++] = *o;
     for (const program_option *o = more; o->name && count < MAX_OPTIONS; o++)
-        all[count++] = *o;
-    all[count] = (program_option){0};
-    return all;
+        table[count++] = *o;
+    table[count] = (program_option){0};
+    return table;
 }
 
 /* Sets the options of Llama. GPT-2's are zero. */

@@ -161,19 +161,19 @@ static bool factors_fit(score_members *c)
 char *settings_to_json(void)
 {
     const program_option *const tables[] = {run_options, derived_settings};
-    json_t *all = json_object();
+    json_t *object = json_object();
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
     scores_to_members(&MODEL.block.scores, &block_members);
     scores_to_members(&MODEL.other_scores, &other_members);
     other_layers = other_layers_to_text();
-    bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
+    bool complete = json_object_set_new(object, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            complete = json_object_set_new(all, o->name, option_to_json(o)) == 0 && complete;
-    char *text = complete ? json_dumps(all, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
-    json_decref(all);
+            complete = json_object_set_new(object, o->name, option_to_json(o)) == 0 && complete;
+    char *text = complete ? json_dumps(object, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
+    json_decref(object);
     if (text == NULL)
         give_up(PROGRAM, "the settings cannot be written as JSON: an option is not UTF-8, or memory ran out");
     return text;
@@ -247,39 +247,40 @@ static void set_option_from_json(const program_option *o, const json_t *value, c
         *o->text = json_string_value(value); /* NULL for null */
 }
 
-static void add_missing(json_t *all, const char *name, json_t *value)
+static void add_missing(json_t *object, const char *name, json_t *value)
 {
-    if (json_object_get(all, name) == NULL)
-        json_object_set(all, name, value);
+    if (json_object_get(object, name) == NULL)
+        json_object_set(object, name, value);
     json_decref(value);
 }
 
 /* Adds settings that runs of older versions lack. */
-static void add_settings_of_older_versions(json_t *all)
+static void add_settings_of_older_versions(json_t *object)
 {
     /* Models of older versions had no such options: 0 is their default. */
     for (const program_option *o = derived_settings; o->name; o++)
-        if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(all, o->name) == NULL && o->low <= 0)
-            json_object_set_new(all, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
-    add_missing(all, "precision", json_string("float32"));
-    add_missing(all, "shards", json_integer(1));
-    add_missing(all, "local-steps", json_integer(0));
-    add_missing(all, "keep", json_integer(DEFAULT_KEEP));
-    add_missing(all, "marked", json_false());
-    add_missing(all, "lora", json_integer(0));
-    add_missing(all, "lora-alpha", json_integer(0));
-    add_missing(all, "lora-dropout", json_integer(0));
-    add_missing(all, "lora-targets", json_null());
-    add_missing(all, "weights", json_string("float32"));
-    add_missing(all, "chat", json_null());
-    add_missing(all, "validation file", json_null());
-    add_missing(all, "epochs", json_integer(0));
+        if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(object, o->name) == NULL &&
+            o->low <= 0)
+            json_object_set_new(object, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
+    add_missing(object, "precision", json_string("float32"));
+    add_missing(object, "shards", json_integer(1));
+    add_missing(object, "local-steps", json_integer(0));
+    add_missing(object, "keep", json_integer(DEFAULT_KEEP));
+    add_missing(object, "marked", json_false());
+    add_missing(object, "lora", json_integer(0));
+    add_missing(object, "lora-alpha", json_integer(0));
+    add_missing(object, "lora-dropout", json_integer(0));
+    add_missing(object, "lora-targets", json_null());
+    add_missing(object, "weights", json_string("float32"));
+    add_missing(object, "chat", json_null());
+    add_missing(object, "validation file", json_null());
+    add_missing(object, "epochs", json_integer(0));
 }
 
 #define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
 
 /* Checks that the settings are consistent. Each is already within its limits. */
-static void check_consistency(const json_t *all, const char *file)
+static void check_consistency(const json_t *object, const char *file)
 {
     const th_transformer_block_options *block = &MODEL.block;
     th_precision precision;
@@ -310,26 +311,26 @@ static void check_consistency(const json_t *all, const char *file)
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (!rules[i].fits)
-            refuse_member(file, rules[i].name, json_object_get(all, rules[i].name), rules[i].wanted);
+            refuse_member(file, rules[i].name, json_object_get(object, rules[i].name), rules[i].wanted);
 }
 
 void settings_from_json(const char *text, const char *file)
 {
     const program_option *const tables[] = {run_options, derived_settings};
-    static json_t *all; /* not freed, because settings point to its strings */
+    static json_t *object; /* not freed, because settings point to its strings */
     char problem[300];
-    json_decref(all);
-    all = strlen(text) <= MAX_SETTINGS ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
-        strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
+    json_decref(object);
+    object = strlen(text) <= MAX_SETTINGS ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!json_is_object(object) || !json_is_string(json_object_get(object, "program")) ||
+        strcmp(json_string_value(json_object_get(object, "program")), PROGRAM) != 0) {
         snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);
         give_up(PROGRAM, problem);
     }
-    add_settings_of_older_versions(all);
+    add_settings_of_older_versions(object);
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            set_option_from_json(o, json_object_get(all, o->name), file);
-    check_consistency(all, file);
+            set_option_from_json(o, json_object_get(object, o->name), file);
+    check_consistency(object, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;

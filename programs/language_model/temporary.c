@@ -25,14 +25,14 @@ static void make_temporary(void)
     char name[sizeof temporary_folder];
     if (parent == NULL || parent[0] == 0)
         parent = "/tmp";
-    sigset_t before;
-    block_signals(&before);
+    sigset_t old_signals;
+    block_signals(&old_signals);
     if (snprintf(name, sizeof name, "%s/language_model_XXXXXX", parent) >= (int)sizeof name || mkdtemp(name) == NULL)
         refuse(PROGRAM, "a temporary folder cannot be created in ", parent);
     snprintf(token_path, sizeof token_path, "%s/text.tokens", name);
     snprintf(unfinished_path, sizeof unfinished_path, "%s" UNFINISHED, token_path);
     memcpy(temporary_folder, name, sizeof temporary_folder);
-    restore_signals(&before);
+    restore_signals(&old_signals);
 }
 
 th_status with_token_file(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *token_path))

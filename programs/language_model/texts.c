@@ -50,7 +50,7 @@ static int open_word(const char *path, struct stat *status)
 
 typedef struct text_copy {
     int file;
-    texts all;
+    texts result;
     size_t capacity; /* of all.end */
 } text_copy;
 
@@ -105,15 +105,15 @@ static size_t copy_stream(text_copy *c, const char *path, int from)
 
 static void add_document(text_copy *c, size_t bytes)
 {
-    texts *all = &c->all;
-    if (all->documents == c->capacity) {
+    texts *result = &c->result;
+    if (result->documents == c->capacity) {
         c->capacity = 2 * c->capacity + 16;
-        all->end = realloc(all->end, c->capacity * sizeof *all->end);
-        if (all->end == NULL)
+        result->end = realloc(result->end, c->capacity * sizeof *result->end);
+        if (result->end == NULL)
             give_up(PROGRAM, "out of memory");
     }
-    all->count += bytes;
-    all->end[all->documents++] = all->count;
+    result->count += bytes;
+    result->end[result->documents++] = result->count;
 }
 
 static int is_not_hidden(const struct dirent *entry)
@@ -125,7 +125,7 @@ static int is_not_hidden(const struct dirent *entry)
 static void copy_folder(text_copy *c, const char *folder)
 {
     struct dirent **entry;
-    const size_t before = c->all.documents;
+    const size_t documents_before = c->result.documents;
     if (has_checkpoint(folder))
         refuse_text(folder, "it is the folder of a run, not of texts");
     const int count = scandir(folder, &entry, is_not_hidden, alphasort);
@@ -146,7 +146,7 @@ static void copy_folder(text_copy *c, const char *folder)
         free(entry[i]);
     }
     free(entry);
-    if (c->all.documents == before)
+    if (c->result.documents == documents_before)
         refuse_text(folder, "the folder has no regular files with text");
 }
 
@@ -190,23 +190,23 @@ bool has_documents(const texts *text)
 texts open_texts(const char *const *words, int count, const char *validation)
 {
     text_copy c = {.file = -1};
-    if (count == 1 && validation == NULL && map_word(words[0], &c.all)) {
-        const size_t bytes = c.all.count;
-        c.all.count = 0;
+    if (count == 1 && validation == NULL && map_word(words[0], &c.result)) {
+        const size_t bytes = c.result.count;
+        c.result.count = 0;
         add_document(&c, bytes);
-        return c.all;
+        return c.result;
     }
     c.file = open_unnamed();
     for (int i = 0; i < count; i++)
         copy_word(&c, words[i]);
-    const size_t training = c.all.documents;
+    const size_t training = c.result.documents;
     if (validation)
         copy_word(&c, validation);
-    c.all.held_out = c.all.documents - training;
-    c.all.name = count == 1 && strcmp(words[0], standard_input) != 0 ? words[0] : "the text";
-    c.all.bytes = map_file(c.all.name, c.file, c.all.count);
+    c.result.held_out = c.result.documents - training;
+    c.result.name = count == 1 && strcmp(words[0], standard_input) != 0 ? words[0] : "the text";
+    c.result.bytes = map_file(c.result.name, c.file, c.result.count);
     close(c.file);
-    return c.all;
+    return c.result;
 }
 
 void close_texts(texts *text)

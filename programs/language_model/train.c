@@ -37,21 +37,21 @@ static void detect_kind(const texts *text)
         chosen.marked = false;
 }
 
-static void print_forecast(const trainer *t)
+static void print_memory_forecast(const trainer *t)
 {
     enum { TEXT = 32 };
     const th_memory_usage memory = th_memory(t->ctx);
     const size_t reserved = memory.reserved_peak + memory.mapped, machine = machine_memory();
-    char used[TEXT], taken[TEXT], all[TEXT];
+    char tensor_text[TEXT], reserved_text[TEXT], machine_text[TEXT];
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu\n", (long long)th_module_count(t->model), memory.peak,
            memory.reserved_peak);
     printf(PROGRAM ": training takes %s of memory (tensors: at most %s); this machine has %s\n",
-           spell_bytes(reserved, taken, TEXT), spell_bytes(memory.peak, used, TEXT),
-           machine > 0 ? spell_bytes(machine, all, TEXT) : "an unknown amount");
+           spell_bytes(reserved, reserved_text, TEXT), spell_bytes(memory.peak, tensor_text, TEXT),
+           machine > 0 ? spell_bytes(machine, machine_text, TEXT) : "an unknown amount");
 }
 
 /* Prints the memory that training takes, measured in a shapes-only context. */
-static void print_memory_forecast(trainer *t, const char *const *words, int count)
+static void forecast_memory(trainer *t, const char *const *words, int count)
 {
     texts text = open_texts(words, count, chosen.validation_file);
     detect_kind(&text);
@@ -66,7 +66,7 @@ static void print_memory_forecast(trainer *t, const char *const *words, int coun
     make_optimizer(t);
     for (int step = 0; step < 2; step++) /* the second step reaches the peak */
         require_ok(t, run_memory_trial(t, false));
-    print_forecast(t);
+    print_memory_forecast(t);
 }
 
 /* Ends the program if the text is too short: training needs a window and its last target, validation needs one
@@ -246,7 +246,7 @@ static const char tune_help[] =
 
 static int run_subcommand(int argc, char **argv)
 {
-    static const program_option more[] = {
+    static const program_option extra_options[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
         {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print the memory that training would take, and exit", .flag = &only_memory},
@@ -256,8 +256,9 @@ static int run_subcommand(int argc, char **argv)
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         give_up(PROGRAM, "out of memory");
-    int count = parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
-                                        tuning ? tuning_options(more) : append_options(more), words, argc);
+    int count =
+        parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
+                                tuning ? tuning_options(extra_options) : append_options(extra_options), words, argc);
     if (tuning)
         count = take_model_folder(words, count);
     if (count < 1)
@@ -281,7 +282,7 @@ static int run_subcommand(int argc, char **argv)
     if (!only_memory)
         status = train_run(&t, words, documents);
     else if (is_first_process(&t))
-        print_memory_forecast(&t, words, documents);
+        forecast_memory(&t, words, documents);
     free(words);
     th_context_free(t.ctx);
     end_processes();

@@ -163,13 +163,13 @@ th_status with_token_file(trainer *t, const texts *text, th_status (*use)(traine
 typedef struct model_use {
     const char *weights;   /* NULL: as they are in the run or the file */
     const char *precision; /* NULL: the run's, or float32 for a model folder */
-    bool last;
+    bool use_newest;
 } model_use;
 #define MODEL_USE_OPTIONS(use)                                                                                         \
     {"weights", "store them as bfloat16, float16, q8_0 or q4_0 (default: as they are)", .text = &(use).weights},       \
         {"precision", PRECISION_HELP, .text = &(use).precision}, NO_MAPPING_OPTION,                                    \
     {                                                                                                                  \
-        "last", "the newest checkpoint, instead of the best", .flag = &(use).last                                      \
+        "last", "the newest checkpoint, instead of the best", .flag = &(use).use_newest                                \
     }
 /* Opens a checkpoint of a run, or a model folder. stored: as for open_model_folder. */
 void open_model(trainer *t, const char *run, const model_use *use, bool stored);

@@ -49,9 +49,9 @@ static th_status add_batch(trainer *t, double *loss)
 /* Runs forward and backward on a shard of each of the step's batches, whose windows begin at `start`. */
 static th_status add_shard(trainer *t, th_windows_position start, th_shard *shard)
 {
-    const int64_t before = shard->index * (chosen.batch / chosen.shards);
+    const int64_t windows_before = shard->index * (chosen.batch / chosen.shards);
     for (int64_t i = 0; i < chosen.accumulate; i++)
-        if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * chosen.batch + before) ||
+        if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * chosen.batch + windows_before) ||
             next_batch(t, t->training) || add_batch(t, &shard->loss))
             return th_error_code(t->ctx);
     return TH_OK;
@@ -89,17 +89,17 @@ static th_status evaluate_batch(trainer *t, double *loss)
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
     const int64_t rows = th_size(t->tokens, 0), max_batches = batches * (chosen.batch / rows);
-    int64_t done = 0, targets = 0;
-    bool all = false;
+    int64_t batches_done = 0, targets = 0;
+    bool is_last_batch = false;
     *loss = 0;
     if (th_windows_go_to(windows, (th_windows_position){0}))
         return th_error_code(t->ctx);
-    while (!all && (done < max_batches || batches == 0)) {
+    while (!is_last_batch && (batches_done < max_batches || batches == 0)) {
         if (next_batch(t, windows) || evaluate_batch(t, loss))
             return th_error_code(t->ctx);
         targets += count_targets(t);
-        done++;
-        all = th_windows_where(windows).index == th_windows_count(windows);
+        batches_done++;
+        is_last_batch = th_windows_where(windows).index == th_windows_count(windows);
     }
     *loss /= (double)(targets > 0 ? targets : 1);
     return TH_OK;
@@ -330,11 +330,11 @@ int run_training(trainer *t, bool resume)
     if (signal(SIGHUP, on_hang_up) == SIG_IGN) /* of nohup, for example */
         signal(SIGHUP, SIG_IGN);
     if (is_first_process(t)) {
-        sigset_t before;
-        block_signals(&before);
+        sigset_t old_signals;
+        block_signals(&old_signals);
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
         note_event_log(t->run);
-        restore_signals(&before);
+        restore_signals(&old_signals);
         read_question(t, &t->report.question, &t->report.answer_end);
     }
     if (resume || evaluate_and_save(t) == TH_OK) {

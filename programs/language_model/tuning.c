@@ -226,14 +226,15 @@ static int64_t find_end_of_marks(const unsigned char *mark, int64_t at, int64_t 
 
 /* Sets *begin to the first prompt of these marks [count] that fits the model, *answer to its end, *end to the end of its
  * answer. Returns whether there is one. */
-static bool find_question(const unsigned char *mark, int64_t count, int64_t *begin, int64_t *answer, int64_t *end)
+static bool find_question(const unsigned char *mark, int64_t count, int64_t *prompt_begin, int64_t *answer_begin,
+                          int64_t *answer_end)
 {
-    for (*begin = 0; *begin < count; (*begin)++) {
-        if (mark[*begin] != (TH_TOKEN_BEGINS | TH_TOKEN_GIVEN))
+    for (*prompt_begin = 0; *prompt_begin < count; (*prompt_begin)++) {
+        if (mark[*prompt_begin] != (TH_TOKEN_BEGINS | TH_TOKEN_GIVEN))
             continue;
-        *answer = find_end_of_marks(mark, *begin + 1, count, TH_TOKEN_GIVEN);
-        *end = find_end_of_marks(mark, *answer, count, 0);
-        if (*answer < *end && *answer - *begin < chosen.model.length)
+        *answer_begin = find_end_of_marks(mark, *prompt_begin + 1, count, TH_TOKEN_GIVEN);
+        *answer_end = find_end_of_marks(mark, *answer_begin, count, 0);
+        if (*answer_begin < *answer_end && *answer_begin - *prompt_begin < chosen.model.length)
             return true;
     }
     return false;
@@ -254,7 +255,7 @@ void read_question(trainer *t, th_token_list *question, int64_t *end_token)
 {
     enum { CHUNK = 1 << 16 }; /* tokens to search */
     static unsigned char mark[CHUNK];
-    int64_t begin, answer, end;
+    int64_t prompt_begin, answer_begin, answer_end;
     *end_token = -1;
     if (!chosen.marked || chosen.prompt)
         return;
@@ -263,10 +264,10 @@ void read_question(trainer *t, th_token_list *question, int64_t *end_token)
     const int64_t first = chosen.training_tokens, held_out_tokens = th_token_file_count(file) - first;
     const int64_t count = held_out_tokens < CHUNK ? held_out_tokens : CHUNK;
     require_ok(t, th_token_file_read_marks(file, first, count, mark));
-    if (find_question(mark, count, &begin, &answer, &end)) {
+    if (find_question(mark, count, &prompt_begin, &answer_begin, &answer_end)) {
         int32_t last;
-        read_tokens(t, file, first + begin, first + answer, question);
-        require_ok(t, th_token_file_read(file, first + end - 1, 1, &last));
+        read_tokens(t, file, first + prompt_begin, first + answer_begin, question);
+        require_ok(t, th_token_file_read(file, first + answer_end - 1, 1, &last));
         *end_token = th_tokenizer_is_special(t->tokenizer, last) ? last : -1;
     }
     th_token_file_close(file);

@@ -81,7 +81,7 @@ static void store_weights(trainer *t, const char *weights)
 void open_model(trainer *t, const char *run, const model_use *use, bool stored)
 {
     const th_precision precision = parse_precision(PROGRAM, use->precision ? use->precision : "float32");
-    const char *checkpoint = use->last ? NEWEST_CHECKPOINT : "best.safetensors";
+    const char *checkpoint = use->use_newest ? NEWEST_CHECKPOINT : "best.safetensors";
     if (!is_model_folder(run) && !has_checkpoint(run) && access(path_in(run, checkpoint), F_OK) != 0)
         refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
@@ -89,7 +89,7 @@ void open_model(trainer *t, const char *run, const model_use *use, bool stored)
         open_run(t, run, checkpoint, true);
         if (use->weights)
             store_weights(t, use->weights);
-    } else if (use->last) {
+    } else if (use->use_newest) {
         refuse(PROGRAM, "--last is for the checkpoints of a run; this folder has one model: ", run);
     } else {
         open_model_folder(t, run, stored, use->weights);

@@ -151,10 +151,10 @@ static void report_nothing_compared(th_checker *checker)
     const char *name = checker->options.name ? checker->options.name : "the function";
     report->verdict = TH_GRADIENT_NOTHING_COMPARED;
     th_report_append(report, "gradient of %s: nothing was compared: ", name);
-    bool any = false;
+    bool any_checked = false;
     for (int64_t i = 0; i < checker->leaves.count; i++)
-        any |= th_checker_leaf(checker, i)->checked;
-    if (!any)
+        any_checked |= th_checker_leaf(checker, i)->checked;
+    if (!any_checked)
         th_report_append(report, "no input is of a floating type and no parameter requires a gradient\n");
     else if (checker->columns == 0)
         th_report_append(report, "the inputs and parameters have no elements\n");
@@ -186,11 +186,11 @@ static void check_with_new_parameters(th_checker *checker)
 {
     for (int attempt = 0; attempt < TH_ATTEMPTS; attempt++) {
         *checker->report = (th_gradient_report){.input = -1};
-        const bool done = examine_function(checker) && compare_gradients(checker);
+        const bool is_finished = examine_function(checker) && compare_gradients(checker);
         th_checker_release(checker->ctx, checker->base, checker->rows);
         th_checker_release(checker->ctx, checker->noise, checker->rows);
         checker->base = checker->noise = NULL;
-        if (done || checker->ctx->error)
+        if (is_finished || checker->ctx->error)
             return;
         th_checker_restart(checker); /* the leaves now include the new parameter */
     }

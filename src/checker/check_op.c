@@ -31,8 +31,8 @@ static th_tensor *apply_trial(void *user, th_tensor *const *inputs)
 {
     const trial *t = user;
     th_tensor *operands[TH_MAX_SAMPLE_INPUTS];
-    for (int i = 0, next = 0; i < t->sample->n_inputs; i++) {
-        operands[i] = t->checked[i] ? inputs[next++] : t->inputs[i];
+    for (int i = 0, next_input = 0; i < t->sample->n_inputs; i++) {
+        operands[i] = t->checked[i] ? inputs[next_input++] : t->inputs[i];
         if (operands[i])
             operands[i] = th_operand_view(operands[i], t->layout);
     }

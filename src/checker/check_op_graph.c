@@ -183,19 +183,20 @@ static th_tensor *record_graph(th_graph *graph, const th_variant *variant)
 {
     const th_sample *sample = graph->sample;
     th_tensor *operand[TH_MAX_SAMPLE_INPUTS] = {NULL};
-    th_probe before = {.attributes.factor = 1}, loss = {.attributes.factor = variant->scale != 0 ? variant->scale : 1};
+    th_probe probe_before = {.attributes.factor = 1},
+             loss = {.attributes.factor = variant->scale != 0 ? variant->scale : 1};
     for (int i = 0; i < sample->n_inputs && !graph->ctx->error; i++) {
         if (graph->inputs[i] == NULL)
             continue;
         const bool repeated = th_variant_repeats_input(variant) && i == variant->same_inputs[1];
         operand[i] = repeated ? operand[variant->same_inputs[0]] : make_operand(graph, variant, i);
         if (variant->shares_inputs && !repeated && variant->required_inputs & 1u << i) {
-            th_probe_add(&before, operand[i], graph->extra_gradient + graph->first_column[i], 1);
+            th_probe_add(&probe_before, operand[i], graph->extra_gradient + graph->first_column[i], 1);
             th_probe_add(&loss, operand[i], graph->extra_gradient + graph->first_column[i], 2);
         }
     }
-    if (before.count && !graph->ctx->error)
-        th_probe_add(&loss, th_probe_apply(&before), NULL, 0);
+    if (probe_before.count && !graph->ctx->error)
+        th_probe_add(&loss, th_probe_apply(&probe_before), NULL, 0);
     if (graph->ctx->error || !apply_operation(graph, variant, operand, &loss))
         return NULL;
     if (variant->followed)

@@ -63,26 +63,26 @@ static size_t span_bytes(const th_array *array)
 void th_copy_elements_out(const th_array *array, unsigned char *from, unsigned char *to, int fill)
 {
     const size_t size = th_dtype_size(array->dtype);
-    const int64_t numel = th_array_numel(array), run = th_array_contiguous(array) ? numel : 1;
+    const int64_t numel = th_array_numel(array), run_length = th_array_contiguous(array) ? numel : 1;
     int64_t index[TH_MAX_DIMS];
-    for (int64_t e = 0; e < numel; e += run) {
+    for (int64_t e = 0; e < numel; e += run_length) {
         th_index_at(array->ndim, array->size, e, index);
         unsigned char *at = from + th_offset_of(array->ndim, index, array->stride) * (int64_t)size;
-        memcpy(to + (size_t)e * size, at, (size_t)run * size);
+        memcpy(to + (size_t)e * size, at, (size_t)run_length * size);
         if (fill != TH_AS_IT_IS)
-            memset(at, fill, (size_t)run * size);
+            memset(at, fill, (size_t)run_length * size);
     }
 }
 
 void th_copy_elements_in(const th_array *array, unsigned char *to, const unsigned char *from)
 {
     const size_t size = th_dtype_size(array->dtype);
-    const int64_t numel = th_array_numel(array), run = th_array_contiguous(array) ? numel : 1;
+    const int64_t numel = th_array_numel(array), run_length = th_array_contiguous(array) ? numel : 1;
     int64_t index[TH_MAX_DIMS];
-    for (int64_t e = 0; e < numel; e += run) {
+    for (int64_t e = 0; e < numel; e += run_length) {
         th_index_at(array->ndim, array->size, e, index);
         memcpy(to + th_offset_of(array->ndim, index, array->stride) * (int64_t)size, from + (size_t)e * size,
-               (size_t)run * size);
+               (size_t)run_length * size);
     }
 }
 
@@ -253,9 +253,10 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         if (g->bytes)
             th_compute_extent(&g->original, &before, &behind);
         const int64_t element = (int64_t)th_dtype_size(g->original.dtype);
-        const size_t low = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
+        const size_t misalignment = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
         g->block = next;
-        g->element = next + TH_WALL + low + (size_t)(before * element); /* the offset in a cache line stays the same */
+        g->element =
+            next + TH_WALL + misalignment + (size_t)(before * element); /* the offset in a cache line stays the same */
         g->result[0] = next + g->block_bytes;
         g->result[1] = g->result[0] + th_aligned(g->bytes);
         next = g->result[1] + th_aligned(g->bytes);

@@ -26,8 +26,8 @@ static double expected_gradient(const th_graph *graph, const th_variant *variant
     } else if (th_variant_has_other_values(variant)) {
         value = graph->other_gradient[column];
     } else {
-        for (uint32_t left = variant->given_outputs; left; left &= left - 1)
-            value += graph->reference[th_mask_first(left)][column];
+        for (uint32_t remaining = variant->given_outputs; remaining; remaining &= remaining - 1)
+            value += graph->reference[th_mask_first(remaining)][column];
     }
     if (variant->shares_inputs)
         value += graph->extra_gradient[column];
@@ -38,8 +38,8 @@ static double expected_gradient(const th_graph *graph, const th_variant *variant
 static double largest_result(const th_graph *graph, const th_variant *variant)
 {
     double largest = variant->shares_inputs ? 1 : 0;
-    for (uint32_t left = variant->given_outputs; left; left &= left - 1) {
-        const int k = th_mask_first(left);
+    for (uint32_t remaining = variant->given_outputs; remaining; remaining &= remaining - 1) {
+        const int k = th_mask_first(remaining);
         largest = fmax(largest, th_largest_magnitude(graph->reference[k], graph->columns));
         if (graph->value[k])
             largest = fmax(largest, th_largest_magnitude(graph->value[k], graph->rows[k]));
@@ -76,8 +76,8 @@ static int64_t worst_element(const th_graph *graph, const th_variant *variant, i
 static int wrong_input(const th_graph *graph, const th_variant *variant, int64_t *element)
 {
     const double largest = largest_result(graph, variant);
-    for (uint32_t left = variant->required_inputs; left; left &= left - 1) {
-        const int i = th_mask_first(left);
+    for (uint32_t remaining = variant->required_inputs; remaining; remaining &= remaining - 1) {
+        const int i = th_mask_first(remaining);
         if (th_variant_repeats_input(variant) && i == variant->same_inputs[1])
             continue;
         *element = worst_element(graph, variant, i, largest);
@@ -123,12 +123,12 @@ static const char *input_name(const th_graph *graph, int i, char *text, size_t s
 static void list_names(const th_graph *graph, uint32_t mask, bool inputs, char *text, size_t size)
 {
     text[0] = 0;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const char *comma = left == mask ? "" : left & (left - 1) ? ", " : " and ";
+    for (uint32_t remaining = mask; remaining; remaining &= remaining - 1) {
+        const char *comma = remaining == mask ? "" : remaining & (remaining - 1) ? ", " : " and ";
         if (inputs)
-            th_append(text, size, "%s%s", comma, INPUT_NAME(th_mask_first(left)));
+            th_append(text, size, "%s%s", comma, INPUT_NAME(th_mask_first(remaining)));
         else
-            th_append(text, size, "%s%d", comma, th_mask_first(left));
+            th_append(text, size, "%s%d", comma, th_mask_first(remaining));
     }
 }
 

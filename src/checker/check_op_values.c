@@ -87,28 +87,28 @@ static void note_dependents(const dependence *v, unsigned char *changes)
 /* Finds the outputs that depend on an element. */
 static bool find_dependents(const dependence *v, const element *e)
 {
-    const double usual = read_element(v->graph->inputs, e->input, e->index),
-                 other[2] = {NAN, read_element(v->graph->others, e->input, e->index)};
+    const double old_value = read_element(v->graph->inputs, e->input, e->index),
+                 replacements[2] = {NAN, read_element(v->graph->others, e->input, e->index)};
     bool good = true;
     for (int i = 0; i < 2 && good; i++) {
-        write_element(v->graph, e->input, e->index, other[i]);
+        write_element(v->graph, e->input, e->index, replacements[i]);
         good = run_forward(v, v->outputs);
         note_dependents(v, e->depends);
     }
-    write_element(v->graph, e->input, e->index, usual);
+    write_element(v->graph, e->input, e->index, old_value);
     return good;
 }
 
 /* Returns whether outputs depend on a, and none of them on b. */
 static bool shares_no_output(const dependence *v, const element *a, const element *b)
 {
-    bool any = false;
+    bool has_output = false;
     for (int64_t j = 0; j < v->rows; j++) {
         if (a->depends[j] && b->depends[j])
             return false;
-        any |= a->depends[j] != 0;
+        has_output |= a->depends[j] != 0;
     }
-    return any;
+    return has_output;
 }
 
 /* -- a NaN or an infinity -- */
@@ -118,16 +118,16 @@ static void choose_elements(dependence *v)
 {
     th_graph *graph = v->graph;
     const int inputs = th_mask_count(graph->checked_mask),
-              each = inputs * MAX_OF_INPUT <= MAX_ELEMENTS ? MAX_OF_INPUT : MAX_ELEMENTS / inputs;
-    for (uint32_t left = graph->checked_mask; left; left &= left - 1) {
-        const int i = th_mask_first(left);
+              per_input = inputs * MAX_OF_INPUT <= MAX_ELEMENTS ? MAX_OF_INPUT : MAX_ELEMENTS / inputs;
+    for (uint32_t remaining = graph->checked_mask; remaining; remaining &= remaining - 1) {
+        const int i = th_mask_first(remaining);
         const int64_t numel = th_graph_numel(graph, i), middle = numel ? random_element(graph, i) : 0;
-        for (int k = 0; k < each && k < numel; k++)
+        for (int k = 0; k < per_input && k < numel; k++)
             v->element[v->count++] = (element){.input = i,
-                                               .index = k == 0 || numel <= each ? (middle + k) % numel
-                                                        : k == 1                ? (middle + 1) % numel
-                                                        : k == 2                ? (middle + numel - 1) % numel
-                                                                                : random_element(graph, i)};
+                                               .index = k == 0 || numel <= per_input ? (middle + k) % numel
+                                                        : k == 1                     ? (middle + 1) % numel
+                                                        : k == 2                     ? (middle + numel - 1) % numel
+                                                                                     : random_element(graph, i)};
     }
 }
 
@@ -169,8 +169,8 @@ static void expect_usual_gradients(const dependence *v, const element *special)
         if (!shares_no_output(v, e, special))
             continue;
         graph->other_gradient[column] = 0;
-        for (uint32_t left = graph->output_mask; left; left &= left - 1)
-            graph->other_gradient[column] += graph->reference[th_mask_first(left)][column];
+        for (uint32_t remaining = graph->output_mask; remaining; remaining &= remaining - 1)
+            graph->other_gradient[column] += graph->reference[th_mask_first(remaining)][column];
     }
     graph->other_size = th_largest_magnitude(graph->other_gradient, graph->columns);
 }
@@ -182,7 +182,7 @@ static bool try_value(dependence *v, element *special, double value, th_gradient
     const th_variant variant = {.required_inputs = graph->checked_mask,
                                 .given_outputs = graph->output_mask,
                                 .special_input = special->input + 1};
-    const double usual = read_element(graph->inputs, special->input, special->index);
+    const double old_value = read_element(graph->inputs, special->input, special->index);
     write_element(graph, special->input, special->index, value);
     bool good = run_forward(v, v->outputs);
     note_dependents(v, special->depends);
@@ -194,7 +194,7 @@ static bool try_value(dependence *v, element *special, double value, th_gradient
         good = false;
     }
     th_graph_end_other_values(graph);
-    write_element(graph, special->input, special->index, usual);
+    write_element(graph, special->input, special->index, old_value);
     return good;
 }
 
@@ -225,7 +225,7 @@ bool th_values_check(th_graph *graph, th_gradient_report *report)
 
 bool th_values_plant_zeros(th_graph *graph, th_planted *zeros)
 {
-    bool any = false;
+    bool has_zero = false;
     for (int i = 0; i < graph->sample->n_inputs; i++) {
         const th_sample_input *input = th_sample_input_at(graph->sample, i);
         zeros->element[i] = -1;
@@ -235,9 +235,9 @@ bool th_values_plant_zeros(th_graph *graph, th_planted *zeros)
         zeros->element[i] = random_element(graph, i);
         zeros->value[i] = read_element(graph->inputs, i, zeros->element[i]);
         write_element(graph, i, zeros->element[i], 0);
-        any = true;
+        has_zero = true;
     }
-    return any;
+    return has_zero;
 }
 
 void th_values_remove_zeros(th_graph *graph, const th_planted *zeros)

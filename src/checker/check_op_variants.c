@@ -71,9 +71,9 @@ static void reduce_variant(th_graph *graph, th_variant *variant)
     if (!th_variant_has_other_values(
             variant)) /* with other values, the right gradients are known for all inputs and outputs only */
         SIMPLIFY(required_inputs, graph->checked_mask);
-    for (uint32_t left = th_variant_has_other_values(variant) ? 0 : variant->given_outputs;
-         left && th_mask_count(variant->given_outputs) > 1; left &= left - 1)
-        SIMPLIFY(given_outputs, left & ~(left - 1));
+    for (uint32_t remaining = th_variant_has_other_values(variant) ? 0 : variant->given_outputs;
+         remaining && th_mask_count(variant->given_outputs) > 1; remaining &= remaining - 1)
+        SIMPLIFY(given_outputs, remaining & ~(remaining - 1));
     (void)th_graph_run(graph, variant);
 }
 
@@ -111,11 +111,11 @@ static void for_each_subset(variant_runs *r, void (*try_with)(variant_runs *r, u
         try_with(r, subset);
     if (n <= ALL_SUBSETS)
         return;
-    for (uint32_t left = all; left; left &= left - 1) {
-        const uint32_t one = left & ~(left - 1), rest = left & ~one;
+    for (uint32_t remaining = all; remaining; remaining &= remaining - 1) {
+        const uint32_t one = remaining & ~(remaining - 1), others_mask = remaining & ~one;
         try_with(r, one);
         try_with(r, all & ~one);
-        for (uint32_t others = rest; others; others &= others - 1) {
+        for (uint32_t others = others_mask; others; others &= others - 1) {
             try_with(r, one | (others & ~(others - 1)));
             if (n > ALL_PAIRS)
                 break;
@@ -379,12 +379,12 @@ bool th_variants_mode_matters(th_graph *graph)
 
 bool th_variants_set_reference(th_graph *graph)
 {
-    for (uint32_t left = graph->output_mask; left; left &= left - 1) {
+    for (uint32_t remaining = graph->output_mask; remaining; remaining &= remaining - 1) {
         th_variant v = plainest_variant(graph);
-        v.given_outputs = left & ~(left - 1);
+        v.given_outputs = remaining & ~(remaining - 1);
         if (!th_graph_run(graph, &v) || graph->finding[0])
             return false;
-        memcpy(graph->reference[th_mask_first(left)], graph->gradient,
+        memcpy(graph->reference[th_mask_first(remaining)], graph->gradient,
                (size_t)graph->columns * sizeof *graph->gradient);
     }
     return true;

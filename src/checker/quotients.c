@@ -60,19 +60,19 @@ static double difference(double a, double b)
 static void compute_quotients(th_quotients *quotients, const th_line *line, int k, double above, double below)
 {
     const th_checker *checker = quotients->checker;
-    const double unit = th_rounding_unit(checker), *c = quotients->cotangent, half = (above + below) / 2;
+    const double unit = th_rounding_unit(checker), *c = quotients->cotangent, mean_step = (above + below) / 2;
     double *quotient = th_quotients_of(quotients, k), *bend = th_bends_of(quotients, k),
            *rounding = th_roundings_of(quotients, k);
     const double x = isinf(line->x) ? 0 : line->x; /* a finite step does not move an infinite element */
     double difference_sum = 0, bend_sum = 0, rounding_square = 0;
-    quotients->length[k] = half;
+    quotients->length[k] = mean_step;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double base = checker->base[j], high = quotients->above[j], low = quotients->below[j];
         const double size = fmax(fabs(high), fabs(low)); /* infinite: only two zeros can be compared */
         if (c == NULL) {
-            quotient[j] = difference(low, high) / (2 * half);
+            quotient[j] = difference(low, high) / (2 * mean_step);
             bend[j] = difference(base, high) / above - difference(low, base) / below;
-            rounding[j] = unit * (size + fabs(x * quotient[j])) / half;
+            rounding[j] = unit * (size + fabs(x * quotient[j])) / mean_step;
         } else {
             difference_sum += c[j] * difference(low, high);
             const double bend_term = c[j] * (difference(base, high) / above - difference(low, base) / below);
@@ -82,9 +82,9 @@ static void compute_quotients(th_quotients *quotients, const th_line *line, int 
         }
     }
     if (c) {
-        quotient[0] = difference_sum / (2 * half);
+        quotient[0] = difference_sum / (2 * mean_step);
         bend[0] = checker->at_kinks ? bend_sum : sqrt(bend_sum);
-        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->weight) / half;
+        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->weight) / mean_step;
     }
 }
 

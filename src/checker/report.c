@@ -40,19 +40,19 @@ static bool is_scaled(const th_finding *f, double analytic, double numeric, doub
 /* Returns whether analytic = factor * numeric in every compared element, and not all of them are 0. */
 static bool is_multiple(const th_checker *checker, const th_finding *f, double factor)
 {
-    bool any = false;
+    bool has_nonzero = false;
     for (int64_t e = 0; e < f->leaf->numel; e++) {
         if (isnan(f->numeric_vector[e]))
             continue;
         if (!is_scaled(f, f->analytic_vector[e], f->numeric_vector[e], factor))
             return false;
-        any |= f->numeric_vector[e] != 0;
+        has_nonzero |= f->numeric_vector[e] != 0;
         for (int64_t j = 0; f->analytic_jacobian && j < checker->rows; j++)
             if (!is_scaled(f, f->analytic_jacobian[j * f->row_stride + e], f->numeric_jacobian[j * f->row_stride + e],
                            factor))
                 return false;
     }
-    return any;
+    return has_nonzero;
 }
 
 static double best_factor(const th_finding *f)
@@ -99,11 +99,11 @@ static int find_unsummed_axis(const th_checker *checker, const th_finding *f, in
         for (int64_t k = 0; k < f->output_shape.size[axis] && f->output_shape.size[axis] > 1; k++) {
             bool fits = true;
             for (int64_t j = 0; j < checker->rows && fits; j++) {
-                const bool here = coordinate(&f->output_shape, j, axis) == k;
+                const bool is_at_index = coordinate(&f->output_shape, j, axis) == k;
                 for (int64_t e = 0; e < f->leaf->numel && fits; e++) {
                     const double a = f->analytic_jacobian[j * f->row_stride + e],
                                  n = f->numeric_jacobian[j * f->row_stride + e];
-                    fits = here ? is_scaled(f, a, n, 1) : a == 0;
+                    fits = is_at_index ? is_scaled(f, a, n, 1) : a == 0;
                 }
             }
             if (fits) {

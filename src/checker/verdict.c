@@ -21,8 +21,8 @@ static double relative_tolerance(const th_checker *checker)
 
 static double visible_fraction(const th_checker *checker)
 {
-    const double relative = relative_tolerance(checker), usual = th_limits.visible[checker->options.float32];
-    return fmin(200 * relative, fmax(usual, relative));
+    const double relative = relative_tolerance(checker), default_visible = th_limits.visible[checker->options.float32];
+    return fmin(200 * relative, fmax(default_visible, relative));
 }
 
 bool th_comparison_init(th_comparison *comparison, th_checker *checker, const double *cotangent, int64_t count)
@@ -291,9 +291,9 @@ static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
         if (!is_known(d, k) || !is_known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
             continue;
         if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
-            const double mean_slope = quotient(d, k), half = th_bends_of(d->quotients, k)[d->j] / 2;
-            verdict->below = mean_slope - half;
-            verdict->above = mean_slope + half;
+            const double mean_slope = quotient(d, k), half_bend = th_bends_of(d->quotients, k)[d->j] / 2;
+            verdict->below = mean_slope - half_bend;
+            verdict->above = mean_slope + half_bend;
             return TH_REASON_KINK;
         }
         if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k] &&
@@ -392,11 +392,11 @@ static double noise_of(const th_quotients *quotients, int64_t j)
 static void select_derivative(derivative *d, int64_t j, double analytic)
 {
     const th_checker *checker = d->quotients->checker;
-    const double scale = checker->output_scale, own = d->quotients->cotangent ? scale : fabs(checker->base[j]);
+    const double scale = checker->output_scale, output_size = d->quotients->cotangent ? scale : fabs(checker->base[j]);
     d->j = j;
     d->analytic = analytic;
     d->noise = checker->noise ? noise_of(d->quotients, j) : 0;
-    d->unit = d->per_unit * fmax(isfinite(own) ? own : scale, fmin(scale, 1));
+    d->unit = d->per_unit * fmax(isfinite(output_size) ? output_size : scale, fmin(scale, 1));
 }
 
 bool th_compare_line(th_comparison *comparison, const th_line *line, const double *analytic, int64_t stride)

@@ -19,9 +19,9 @@ static void put_group(th_base64 *b)
 
 void th_base64_put(th_base64 *b, const void *bytes, size_t count)
 {
-    const unsigned char *at = bytes;
+    const unsigned char *data = bytes;
     for (size_t i = 0; i < count; i++) {
-        b->byte[b->count++] = at[i];
+        b->byte[b->count++] = data[i];
         if (b->count == 3)
             put_group(b);
     }

@@ -28,8 +28,8 @@ static void set_random_call(th_context *ctx, const th_context *caller, const th_
     ctx->seed = caller->seed;
     ctx->step = random->step;
     for (ctx->shard = 0; ctx->shard < MAX_SHARDS; ctx->shard++) {
-        const th_random_call next = th_random_next_call(ctx, TH_STREAM_DROPOUT);
-        if (memcmp(next.key, random->key, sizeof next.key) == 0)
+        const th_random_call next_call = th_random_next_call(ctx, TH_STREAM_DROPOUT);
+        if (memcmp(next_call.key, random->key, sizeof next_call.key) == 0)
             break;
     }
     ctx->calls[TH_STREAM_DROPOUT] = random->call;

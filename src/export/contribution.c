@@ -25,10 +25,10 @@ static bool was_written(sweep *s, int64_t tensor)
 {
     th_context *ctx = s->listing->ctx;
     const th_listed *t = &s->listing->tensor[tensor];
-    const th_region part = th_region_of(t->tensor);
+    const th_region region = th_region_of(t->tensor);
     bool overlaps = false;
     for (const th_region *r = s->written[t->gradient_owner]; r && !overlaps; r = r->next)
-        overlaps = th_region_relation(r, &part) != TH_DISJOINT;
+        overlaps = th_region_relation(r, &region) != TH_DISJOINT;
     if (overlaps)
         return true;
     th_region *entry = th_bump_allocate(ctx, &ctx->tape->records, sizeof *entry);
@@ -36,7 +36,7 @@ static bool was_written(sweep *s, int64_t tensor)
         th_fail_memory(ctx, "export", sizeof *entry);
         return false;
     }
-    *entry = part;
+    *entry = region;
     entry->next = s->written[t->gradient_owner];
     s->written[t->gradient_owner] = entry;
     return false;

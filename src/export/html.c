@@ -80,13 +80,14 @@ static bool copy_range(FILE *old, FILE *file, long from, long to)
     if (fseek(old, from, SEEK_SET))
         return false;
     char buffer[4096];
-    for (long at = from; to < 0 || at < to;) {
-        const size_t wanted = to >= 0 && to - at < (long)sizeof buffer ? (size_t)(to - at) : sizeof buffer;
-        const size_t got = fread(buffer, 1, wanted, old);
-        if (got == 0)
+    for (long offset = from; to < 0 || offset < to;) {
+        const size_t bytes_wanted =
+            to >= 0 && to - offset < (long)sizeof buffer ? (size_t)(to - offset) : sizeof buffer;
+        const size_t bytes_read = fread(buffer, 1, bytes_wanted, old);
+        if (bytes_read == 0)
             return to < 0 && !ferror(old);
-        fwrite(buffer, 1, got, file);
-        at += (long)got;
+        fwrite(buffer, 1, bytes_read, file);
+        offset += (long)bytes_read;
     }
     return true;
 }

@@ -118,10 +118,10 @@ void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
     th_base64 b = {.file = file};
     th_iterator iterator;
     if (th_iterator_build_row_major(&iterator, &shown, 0, NULL)) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, 0, &at);
-        for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-            put_element(&b, th_number_load(array->dtype, at.address[0]), single);
+        th_iterator_position position;
+        th_iterator_seek(&iterator, 0, &position);
+        for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
+            put_element(&b, th_number_load(array->dtype, position.address[0]), single);
     }
     th_base64_end(&b);
     fputs("\"}", file);

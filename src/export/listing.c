@@ -99,10 +99,10 @@ bool th_index_table_init(th_index_table *t, th_context *ctx, int64_t max_indices
 /* Returns the slot of a tensor: it contains the tensor's index, or -1 if the tensor is not in the list. */
 static int64_t *find_slot(const th_index_table *t, const th_listing *listing, const th_tensor_impl *tensor)
 {
-    uint64_t at = (uint64_t)(uintptr_t)tensor / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20;
-    while (t->slot[at & t->mask] >= 0 && listing->tensor[t->slot[at & t->mask]].tensor != tensor)
-        at++;
-    return &t->slot[at & t->mask];
+    uint64_t probe = (uint64_t)(uintptr_t)tensor / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    while (t->slot[probe & t->mask] >= 0 && listing->tensor[t->slot[probe & t->mask]].tensor != tensor)
+        probe++;
+    return &t->slot[probe & t->mask];
 }
 
 /* Returns the index of a tensor, which is added to the list if it is new. */
@@ -120,13 +120,13 @@ static int64_t find_or_add_tensor(const th_index_table *t, th_listing *listing, 
 
 static void list_tensors(th_listing *listing, const th_index_table *t)
 {
-    int64_t at = 0;
+    int64_t operand_index = 0;
     for (int64_t n = 0; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
-        listing->first_operand[n] = at;
+        listing->first_operand[n] = operand_index;
         for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
             const int64_t index = find_or_add_tensor(t, listing, node->operand[i].tensor);
-            listing->operand[at++] = index;
+            listing->operand[operand_index++] = index;
             if (i < node->n_inputs || index < 0)
                 continue;
             listing->tensor[index].producer = n;
@@ -134,7 +134,7 @@ static void list_tensors(th_listing *listing, const th_index_table *t)
                 node->op->flags & TH_OP_VIEW ? listing->operand[listing->first_operand[n]] : -1;
         }
     }
-    listing->first_operand[listing->nodes] = at;
+    listing->first_operand[listing->nodes] = operand_index;
     for (int64_t i = 0; i < listing->tensors; i++) {
         const th_tensor_impl *root = listing->tensor[i].tensor->gradient_view.root;
         listing->tensor[i].gradient_owner = root ? *find_slot(t, listing, root) : -1;

@@ -84,10 +84,10 @@ static th_status look_inside_attention(th_page *page)
 static const char *keep_text(th_page *page, const char *text)
 {
     th_context *ctx = page->listing.ctx;
-    char *kept = th_bump_allocate(ctx, &ctx->tape->records, strlen(text) + 1);
-    if (kept == NULL)
+    char *copy = th_bump_allocate(ctx, &ctx->tape->records, strlen(text) + 1);
+    if (copy == NULL)
         th_fail_memory(ctx, "export", strlen(text) + 1);
-    return kept ? strcpy(kept, text) : NULL;
+    return copy ? strcpy(copy, text) : NULL;
 }
 
 /* Writes the attributes of each node as text, "axis=1, eps=1e-05": as in the scripts, without the kept elements of

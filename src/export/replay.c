@@ -123,11 +123,11 @@ static double inner_product(const th_array *a, const th_array *b)
     double sum = 0;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return 0;
-    th_iterator_position at;
-    th_iterator_seek(&iterator, 0, &at);
-    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at)) {
-        const double weight = th_number_load(a->dtype, at.address[0]);
-        sum += weight != 0 ? weight * th_number_load(b->dtype, at.address[1]) : 0;
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position)) {
+        const double weight = th_number_load(a->dtype, position.address[0]);
+        sum += weight != 0 ? weight * th_number_load(b->dtype, position.address[1]) : 0;
     }
     return sum;
 }
@@ -204,13 +204,13 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
         return r->listing->ctx->error;
     double *result = difference->data;
     th_iterator iterator;
-    th_iterator_position at;
+    th_iterator_position position;
     *computed = true;
     if (!th_iterator_build_row_major(&iterator, value, 0, NULL))
         return TH_OK;
-    th_iterator_seek(&iterator, 0, &at);
-    for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &at)) {
-        double *element = (double *)(void *)at.address[0];
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &position)) {
+        double *element = (double *)(void *)position.address[0];
         const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
         const double above = loss_at(r, element, x + h), below = loss_at(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));

@@ -34,11 +34,11 @@ static void put_cell(FILE *file, const th_array *array)
     if (count > SHOWN_ELEMENTS) {
         fprintf(file, "%" PRId64 " numbers", count);
     } else if (count > 0 && th_iterator_build_row_major(&iterator, array, 0, NULL)) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, 0, &at);
-        for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &at)) {
+        th_iterator_position position;
+        th_iterator_seek(&iterator, 0, &position);
+        for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &position)) {
             fputs(i == 0 ? "" : i % columns ? " " : "<br>", file);
-            put_value(file, th_number_load(array->dtype, at.address[0]));
+            put_value(file, th_number_load(array->dtype, position.address[0]));
         }
     }
     fputs("</td>", file);

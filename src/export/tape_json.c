@@ -71,17 +71,17 @@ static bool same_elements(const th_array *a, const th_array *b)
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return true;
-    th_iterator_position at;
-    th_iterator_seek(&iterator, 0, &at);
-    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-        if (memcmp(at.address[0], at.address[1], th_dtype_size(a->dtype)) != 0)
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
+        if (memcmp(position.address[0], position.address[1], th_dtype_size(a->dtype)) != 0)
             return false;
     return true;
 }
 
 static void put_contribution(const th_page *page, FILE *file, int64_t node, int i)
 {
-    static const char *const how[] = {"none", "written", "added", "passed on", "view"};
+    static const char *const how_names[] = {"none", "written", "added", "passed on", "view"};
     const th_contribution *c = th_contribution_of(&page->contributions, &page->listing, node, i);
     const th_listed *input = &page->listing.tensor[th_listing_input(&page->listing, node, i)];
     th_array gradient;
@@ -89,7 +89,7 @@ static void put_contribution(const th_page *page, FILE *file, int64_t node, int 
         th_listing_gradient(input->tensor, &gradient) && same_elements(&c->gradient, &gradient);
     fprintf(file, "{\"input\":%d", i);
     put_array(file, "gradient", equals_gradient ? NULL : &c->gradient, page->limit);
-    put_text(file, "how", how[c->how]);
+    put_text(file, "how", how_names[c->how]);
     put_key(file, "summed");
     fputc('[', file);
     const char *separator = "";

@@ -27,7 +27,7 @@ class Vector(list):
         return list(self)
 
 
-def shaken(x):
+def perturbed(x):
     return Vector(n * (1 + UNIT * random.choice((-1, 1))) for n in x)
 
 
@@ -54,7 +54,7 @@ def exit_status(source, factor, as_float32):
         return Vector(m - n for m, n in zip(x, y))
 
     script = {"math": math, "re": re, "struct": struct, "LIBRARY": "Python", "TOLERANCE": 1e-4, "SAFETY": 4}
-    script |= {"UNIT": UNIT, "ROUNDED_RUNS": 3, "shaken": shaken}
+    script |= {"UNIT": UNIT, "ROUNDED_RUNS": 3, "perturbed": perturbed}
     script |= {"given": given, "th_scale": th_scale, "th_sub": th_sub}
     script |= {"VALUES": {}, "GRADIENTS": {"d": ("float32", (64,), " ".join(map(repr, found)))}, "__file__": __file__}
     exec(source, script)

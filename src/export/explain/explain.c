@@ -184,7 +184,7 @@ static th_status explain_root(explanation *e)
 static th_element element_at(const th_tensor_impl *root, int64_t offset)
 {
     th_element element = {{0}};
-    for (int done = 0; done < root->ndim; done++) {
+    for (int axes_done = 0; axes_done < root->ndim; axes_done++) {
         int largest = -1; /* of the axes that have not been divided by */
         for (int d = 0; d < root->ndim; d++) {
             const int64_t stride = root->size[d] > 1 ? root->gradient_view.stride[d] : 0;

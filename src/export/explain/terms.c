@@ -30,17 +30,17 @@ static void add_other(th_terms *terms, const th_term *term)
 
 static void add_term(th_terms *terms, const th_term *term)
 {
-    int at = terms->count;
-    while (at > 0 && is_larger(term, &terms->term[at - 1]))
-        at--;
-    if (at == TH_MAX_TERMS) {
+    int position = terms->count;
+    while (position > 0 && is_larger(term, &terms->term[position - 1]))
+        position--;
+    if (position == TH_MAX_TERMS) {
         add_other(terms, term);
         return;
     }
     if (terms->count == TH_MAX_TERMS)
         add_other(terms, &terms->term[--terms->count]);
-    memmove(&terms->term[at + 1], &terms->term[at], (size_t)(terms->count - at) * sizeof *term);
-    terms->term[at] = *term;
+    memmove(&terms->term[position + 1], &terms->term[position], (size_t)(terms->count - position) * sizeof *term);
+    terms->term[position] = *term;
     terms->count++;
 }
 
@@ -142,11 +142,11 @@ static th_status split_by_probes(probe *p, const th_element *element, th_terms *
         const size_t bytes = th_dtype_size(dy.dtype);
         const int64_t numel = th_array_numel(&dy);
         for (int64_t i = 0; i < numel; i++) {
-            char *at = (char *)p->unit[o].data + (size_t)i * bytes;
-            th_number_store(dy.dtype, at, 1);
+            char *unit_element = (char *)p->unit[o].data + (size_t)i * bytes;
+            th_number_store(dy.dtype, unit_element, 1);
             if (probe_run(p) != TH_OK)
                 return p->listing->ctx->error;
-            th_number_store(dy.dtype, at, 0);
+            th_number_store(dy.dtype, unit_element, 0);
             th_term term = {.output = o, .factor = th_element_value(&p->reduced, element)};
             th_index_at(dy.ndim, dy.size, i, term.output_element.index);
             term.dy = th_element_value(&dy, &term.output_element);

@@ -35,7 +35,7 @@ def measure_rounding(usual):
     rounding = ({}, {})
     for _ in range(ROUNDED_RUNS):
         for name, function in functions.items():
-            globals()[name] = lambda *a, function=function, **k: shaken(function(*a, **k))
+            globals()[name] = lambda *a, function=function, **k: perturbed(function(*a, **k))
         changed = compute()
         globals().update(functions)
         for entries, before, after, sizes in zip((VALUES, GRADIENTS), usual, changed, rounding):

@@ -31,15 +31,15 @@ static void split_functions(const char *text, function_list *list)
 {
     static const char keyword[] = "def ";
     list->count = 0;
-    const char *at = strstr(text, keyword);
-    while (at && list->count < MAX_FUNCTIONS) {
-        const char *next = strstr(at + 1, "\ndef "), *name = at + sizeof keyword - 1;
-        size_t length = next ? (size_t)(next - at) : strlen(at);
-        while (length > 0 && at[length - 1] == '\n')
+    const char *start = strstr(text, keyword);
+    while (start && list->count < MAX_FUNCTIONS) {
+        const char *next_start = strstr(start + 1, "\ndef "), *name = start + sizeof keyword - 1;
+        size_t length = next_start ? (size_t)(next_start - start) : strlen(start);
+        while (length > 0 && start[length - 1] == '\n')
             length--;
         list->function[list->count++] =
-            (function){.text = at, .name = name, .length = length, .name_length = strcspn(name, "(")};
-        at = next ? next + 1 : NULL;
+            (function){.text = start, .name = name, .length = length, .name_length = strcspn(name, "(")};
+        start = next_start ? next_start + 1 : NULL;
     }
 }
 
@@ -47,9 +47,9 @@ static void split_functions(const char *text, function_list *list)
 static bool calls_function(const function *caller, const function *callee)
 {
     const char *end = caller->text + caller->length - callee->name_length;
-    for (const char *at = caller->text + 4; at < end; at++)
-        if (memcmp(at, callee->name, callee->name_length) == 0 && at[callee->name_length] == '(' && !is_name(at[-1]) &&
-            at != caller->name)
+    for (const char *place = caller->text + 4; place < end; place++)
+        if (memcmp(place, callee->name, callee->name_length) == 0 && place[callee->name_length] == '(' &&
+            !is_name(place[-1]) && place != caller->name)
             return true;
     return false;
 }
@@ -100,7 +100,7 @@ void th_script_put_functions(const th_script *s)
     mark_operations(s, &list);
     mark_needed_name(&list, "given");
     mark_needed_name(&list, "leaf");
-    mark_needed_name(&list, "shaken");
+    mark_needed_name(&list, "perturbed");
     fputs("\n\n# -- the operations --", s->file);
     put_needed(s, &list);
     fputs("\n\n# -- the comparison --", s->file);

@@ -5,10 +5,10 @@ def given(name):
     return np.array(numbers_of(LEAVES[name]), dtype=kind).reshape(shape)
 
 
-def shaken(x):
+def perturbed(x):
     """A result with every floating number changed by a unit in the last place, up or down."""
     if isinstance(x, (list, tuple)):
-        return [shaken(i) for i in x]
+        return [perturbed(i) for i in x]
     if getattr(x, "dtype", np.dtype(bool)).kind != "f":
         return x
     return x * (1 + UNIT * (2.0 * RANDOM.integers(0, 2, x.shape) - 1))

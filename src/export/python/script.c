@@ -68,13 +68,13 @@ static void put_leaves(th_script *s)
             th_script_put_entry(s->file, th_script_variable_name(s, i, name), &array);
     }
     for (int64_t n = 0; n < s->listing.nodes; n++) {
-        th_array kept;
+        th_array kept_elements;
         if (!th_script_has_dropout(th_listing_node(&s->listing, n)))
             continue;
-        if (th_script_make_kept(s, th_listing_node(&s->listing, n), &kept) != TH_OK)
+        if (th_script_make_kept(s, th_listing_node(&s->listing, n), &kept_elements) != TH_OK)
             return;
         snprintf(name, sizeof name, "kept%" PRId64, n);
-        th_script_put_entry(s->file, name, &kept);
+        th_script_put_entry(s->file, name, &kept_elements);
     }
     if (s->start) {
         th_array cotangent;

@@ -10,10 +10,10 @@ def leaf(name):
     return given(name).requires_grad_()
 
 
-def shaken(x):
+def perturbed(x):
     """A result with every floating number changed by a unit in the last place, up or down."""
     if isinstance(x, (list, tuple)):
-        return [shaken(i) for i in x]
+        return [perturbed(i) for i in x]
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         return x
     return x * (1 + UNIT * (2 * torch.randint(0, 2, x.shape, dtype=torch.float64) - 1))

@@ -48,13 +48,13 @@ static void name_leaf(th_script *s, int64_t tensor, const th_index_table *t, int
         return;
     }
     v->hash = hash_text(name);
-    uint64_t at = v->hash;
-    while (t->slot[at & t->mask] >= 0 && !has_name(s, t->slot[at & t->mask], v->hash, name))
-        at++;
-    int64_t *last = &t->slot[at & t->mask];
-    if (*last >= 0)
-        v->number = s->variable[*last].number ? s->variable[*last].number + 1 : 2;
-    *last = tensor;
+    uint64_t probe = v->hash;
+    while (t->slot[probe & t->mask] >= 0 && !has_name(s, t->slot[probe & t->mask], v->hash, name))
+        probe++;
+    int64_t *last_leaf = &t->slot[probe & t->mask];
+    if (*last_leaf >= 0)
+        v->number = s->variable[*last_leaf].number ? s->variable[*last_leaf].number + 1 : 2;
+    *last_leaf = tensor;
 }
 
 const char *th_script_variable_name(const th_script *s, int64_t tensor, char name[TH_SCRIPT_NAME])
