@@ -127,8 +127,9 @@ static double equal_fraction(th_tensor *a, th_tensor *b) /* the share of equal e
     return th_item(th_mean(th_cast(th_equal(a, b), TH_FLOAT32), TH_ALL_AXES, NULL));
 }
 
-/* Measures held-out sentences of low to high tokens, as shares: classified right; classified right by the nearest noun;
- * with the subject where [class] has its largest attention weight over all heads. */
+/* Measures held-out sentences of low to high tokens. The three shares are: sentences that the model classifies right,
+ * sentences that the nearest noun classifies right, and sentences in which [class] has its largest attention weight, over
+ * all heads, at the subject. */
 static score measure(th_module *model, rng *c, int low, int high)
 {
     score s = {0};

@@ -73,7 +73,7 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
     return th_picture_heatmaps(weights, attention_picture, &map);
 }
 
-/* Creates the directory and the paths of the pictures. Ends the program if it cannot write copied. */
+/* Creates the directory and the paths of the pictures. Ends the program if it cannot write to the directory. */
 static void name_pictures(void)
 {
     mkdir(out, 0777);
@@ -114,7 +114,8 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
     for (int64_t next = 0; step < steps && !should_stop_training(group, interrupted); step++) {
         if (step == next && prints) { /* 0, 10, 30, 100, 300, ... */
             spell(decode(model, t->sample, t->separator), vocab, written);
-            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, vocab, source_text), written);
+            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, vocab, source_text),
+                             written);
             next = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
         }
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
@@ -143,7 +144,8 @@ static th_status report(th_module *model, const task *t, const th_curve *loss)
         sequences += accuracy(fresh, copies, true) / 10;
         th_tape_clear(ctx);
     }
-    th_tensor *y = decode(model, t->sample, t->separator), *tokens = join_tokens(t->sample, t->separator, y, length - 1);
+    th_tensor *y = decode(model, t->sample, t->separator),
+              *tokens = join_tokens(t->sample, t->separator, y, length - 1);
     if (draw_pictures(ctx, (copy_model *)model, loss, tokens, y))
         return th_error_code(ctx);
     if (!quiet)

@@ -21,8 +21,8 @@
 
 #include "started.h"
 
-/* One option, with exactly one of integer, real, text and flag; or with real and text, for a number or another word. A
- * table ends with an entry without a name. */
+/* One option. It has exactly one of integer, real, text and flag, or it has real and text, for a number or another word.
+ * A table ends with an entry without a name. */
 typedef struct {
     const char *name, *help;
     int64_t *integer; /* --name N, an integer from low to high */
@@ -37,8 +37,8 @@ typedef struct {
 
 enum { MAX_OPTIONS = 60 };
 
-/* Begins a message to standard error about the end of this process: "copy_task: ". Of several processes, those after
- * the first let it report the same error, and otherwise name their rank. */
+/* Begins a message to standard error about the end of this process: "copy_task: ". If there are several
+ * processes, the others wait for the first to report the same error. Then they name their rank. */
 static inline void begin_last_message(const char *program)
 {
     wait_for_first_report();

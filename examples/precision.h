@@ -56,8 +56,8 @@ static inline bool spell_precision_time(th_context *ctx, char *text, size_t size
     return time > 0;
 }
 
-/* Prints it above the progress line of training, where int8 changes nothing. bar: NULL in a program that prints
- * nothing. */
+/* Prints the text of spell_precision_time above the progress line, except for int8, which changes nothing in training.
+ * bar: NULL in a program that prints nothing. */
 static inline void note_precision_time(th_context *ctx, th_progress *bar)
 {
     char text[128];

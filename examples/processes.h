@@ -25,7 +25,7 @@
 #include <tapehead/mpi.h>
 #endif
 
-/* Ends the program. Of several processes the first one prints the sentence. */
+/* Ends the program. Only the first of several processes prints the problem. */
 static inline void end_without_processes(const char *argv0, const char *problem)
 {
     const char *slash = strrchr(argv0, '/');
@@ -87,7 +87,7 @@ static inline th_group *new_process_group(th_context *ctx)
     return th_group_new(ctx, NULL);
 }
 
-/* Nothing is to be ended: only a program with MPI starts something. */
+/* Does nothing: without MPI there is nothing to end. */
 static inline void end_processes(void)
 {
 }
@@ -108,7 +108,8 @@ static inline void check_shards(const char *program, int64_t shards, int64_t bat
         refuse(program, problem, "");
 }
 
-/* Returns new_process_group(ctx). Ends the program on an error: without a group the other processes cannot learn of it. */
+/* Returns new_process_group(ctx). Ends the program on an error, because without a group the other processes
+ * cannot learn of the error. */
 static inline th_group *join_processes(const char *program, th_context *ctx)
 {
     th_group *group = new_process_group(ctx);
@@ -140,7 +141,7 @@ static inline void give_up_together(const char *program, const th_context *ctx, 
 }
 
 /* Reduces the default number of threads, one for each processor, in a process that shares the machine with others of
- * the group. asked: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
+ * the group. option_threads: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
 static inline th_status share_processors(th_context *ctx, int64_t option_threads)
 {
     const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_on_this_machine();

@@ -115,7 +115,7 @@ static void translate(th_module *model, pairs *p)
     th_tensor_free(result.lengths);
 }
 
-/* Returns the share of targets that are written exactly, including the end. */
+/* Returns the share of targets that the model writes exactly, including the end. */
 static double exact_fraction(const pairs *p)
 {
     th_tensor *wanted = th_slice(p->target, 1, 1, 1 + T, 1);                  /* (B, T), without the start */
@@ -260,7 +260,7 @@ static double time_in_seconds(void)
     return timespec_get(&now, TIME_UTC) ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
 }
 
-/* Measures the model, prints the result and draws the picture. Sets *wrote to whether there is a picture: an untrained
+/* Measures the model, prints the result and draws the picture. Sets *has_picture to whether there is a picture: an untrained
  * model may write an empty text. */
 static th_status report(th_module *model, pairs *one, int64_t step, double loss, double start_time, bool *has_picture)
 {

@@ -47,7 +47,7 @@ static int add_noun_phrase(sentence *s, rng *c)
     return noun;
 }
 
-/* Returns the position of the noun nearest to the gap; of two, the one before it. */
+/* Returns the position of the noun nearest to the gap. If two are equally near, it is the noun before the gap. */
 static int nearest_noun(const sentence *s)
 {
     int gap = 0;

@@ -9,7 +9,7 @@
 enum { COPY_MAX_LENGTH = 120 }; /* of a sequence */
 
 typedef struct copy_settings {
-    int64_t length, vocab, width, heads; /* vocab: without the separator, whose number it is */
+    int64_t length, vocab, width, heads; /* vocab: the number of symbols, and the token of the separator */
     double dropout;                      /* on the attention weights */
     bool no_attention;
 } copy_settings;

@@ -46,7 +46,7 @@ static th_status add_batch(trainer *t, double *loss)
     return TH_OK;
 }
 
-/* Runs forward and backward on a shard of each of the step's batches, whose windows begin at `start`. */
+/* Runs forward and backward on a shard of each of the step's batches, whose windows begin at first_window. */
 static th_status add_shard(trainer *t, th_windows_position start, th_shard *shard)
 {
     const int64_t windows_before = shard->index * (chosen.batch / chosen.shards);

@@ -224,8 +224,8 @@ static int64_t find_end_of_marks(const unsigned char *mark, int64_t at, int64_t 
     return at;
 }
 
-/* Sets *begin to the first prompt of these marks [count] that fits the model, *answer to its end, *end to the end of its
- * answer. Returns whether there is one. */
+/* Finds the first prompt of these marks [count] that fits the model. Sets *prompt_begin to its first token, and
+ * *answer_begin and *answer_end to its answer. Returns whether there is one. */
 static bool find_question(const unsigned char *mark, int64_t count, int64_t *prompt_begin, int64_t *answer_begin,
                           int64_t *answer_end)
 {

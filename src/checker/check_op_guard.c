@@ -93,7 +93,7 @@ static size_t scratch_bytes(const th_call *call)
     return call->scratch ? bytes - TH_WALL : 0;
 }
 
-/* Runs the kernel, and stores its results in result[which]. */
+/* Runs the kernel, and keeps its results in result[slot]. */
 static void run_once(th_guard *guard, th_call *call, bool backward, int differing, int slot)
 {
     bool replaced[TH_MAX_READ] = {false};

@@ -129,7 +129,7 @@ static th_context *new_shapes_only_context(const th_context *ctx)
     return shapes_only;
 }
 
-/* Notes in guard->planned how much memory forward and backward reserve for this sample. */
+/* Notes in guard->planned_bytes how much memory forward and backward reserve for this sample. */
 static void plan_sample(th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype)
 {
     attempt a;

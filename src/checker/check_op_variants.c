@@ -100,8 +100,8 @@ static void try_variant(variant_runs *r, const th_variant *variant)
     }
 }
 
-/* Calls `with` for subsets of the checked inputs. If there are many, the subsets are all, one, all except one, and
- * pairs. */
+/* Calls try_with for subsets of the checked inputs. If there are many inputs, the subsets are all inputs, one, all except
+ * one, and pairs. */
 static void for_each_subset(variant_runs *r, void (*try_with)(variant_runs *r, uint32_t required))
 {
     const uint32_t all = r->graph->checked_mask;

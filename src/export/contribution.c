@@ -13,7 +13,7 @@
 typedef struct sweep {
     th_listing *listing;
     th_contributions *contributions;
-    th_region **written; /* [tensors] of a family: the regions with contributions so far */
+    th_region **written; /* [tensors] for the owner of a gradient buffer: the regions with contributions so far */
     th_array *view_sum;  /* [tensors] of a view: the sum of the contributions of its readers */
     int64_t position;    /* the number of nodes visited */
 } sweep;

@@ -69,7 +69,7 @@ typedef struct th_index_table {
     uint64_t mask;
     size_t bytes; /* of slot, for th_release */
 } th_index_table;
-/* Allocates an empty table for at most `most` indices. Errors: TH_ERROR_MEMORY. */
+/* Allocates an empty table for at most max_indices indices. Errors: TH_ERROR_MEMORY. */
 bool th_index_table_init(th_index_table *t, th_context *ctx, int64_t max_indices, const char *operation);
 /* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors: TH_ERROR_MEMORY. */
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);

@@ -418,7 +418,7 @@ EMSCRIPTEN_KEEPALIVE const float *class_attention(class_engine *e, const char *s
     th_set_training(e->ctx, false);
     th_no_grad_begin(e->ctx);
     th_tensor *y = decode(&e->model->base, x, e->separator);
-    class_heads a = class_project(e, embed(e->model, tokens_of(x, e->separator, y, s->length - 1)));
+    class_heads a = class_project(e, embed(e->model, join_tokens(x, e->separator, y, s->length - 1)));
     class_mix_heads(e, &a);
     const size_t count = (size_t)(s->heads * 4 * s->length * s->length);
     const bool done = th_copy_out(a.weights, e->weights, count * sizeof *e->weights) == TH_OK;

@@ -245,7 +245,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_follow(class_engine *e, const char *seque
     if (x == NULL)
         return NULL;
     th_set_training(e->ctx, false);
-    th_tensor *tokens = tokens_of(x, e->separator, x, s->length - 1);
+    th_tensor *tokens = join_tokens(x, e->separator, x, s->length - 1);
     int32_t token[2 * COPY_MAX_LENGTH];
     char letters[2 * COPY_MAX_LENGTH + 1];
     bool done = spell(tokens, s->vocab, letters)[0] && compute(&r, x, tokens) &&

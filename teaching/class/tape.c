@@ -52,7 +52,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequenc
     }
     th_set_training(e->ctx, false);
     th_keep_values(e->ctx, true);
-    bool done = write_tape(e, x, tokens_of(x, e->separator, x, e->model->settings.length - 1), file);
+    bool done = write_tape(e, x, join_tokens(x, e->separator, x, e->model->settings.length - 1), file);
     restore(e);
     th_tensor_free(x);
     done = fclose(file) == 0 && done;

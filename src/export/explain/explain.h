@@ -24,7 +24,7 @@ bool th_factor_is_known(const th_node *node, int input);
 /* Returns whether output element `at` depends on element `element` of this input, and sets *factor. */
 bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor);
 
-/* One term of a contribution: dy[at] * factor. */
+/* One term of a contribution: dy[output_element] * factor. */
 typedef struct th_term {
     int output;
     th_element output_element;
