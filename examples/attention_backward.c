@@ -67,7 +67,8 @@ static th_tensor *record_attention(th_context *ctx, struct numbers *n, th_tensor
     th_tensor *o = th_masked_matmul(tape[P], v, keep, TH_MASK_LEFT);
     tape[O] = th_reshape(th_transpose(o, TH_AXES(1, 0, 2)), TH_SHAPE(T, heads * D)); /* the heads merged */
     tape[Y] = heads > 1 ? th_dense(tape[O], tape[WO], NULL) : tape[O];
-    th_tensor *target = th_set_name(new_constant(ctx, n, TARGET), values[TARGET].name), *error = th_sub(tape[Y], target);
+    th_tensor *target = th_set_name(new_constant(ctx, n, TARGET), values[TARGET].name),
+              *error = th_sub(tape[Y], target);
     for (int which = 0; which < VALUES; which++)
         if (is_used(which))
             th_set_name(is_leaf(which) ? tape[which] : th_keep_gradient(tape[which]), values[which].name);

@@ -128,8 +128,8 @@ static double equal_fraction(th_tensor *a, th_tensor *b) /* the share of equal e
 }
 
 /* Measures held-out sentences of low to high tokens. The three shares are: sentences that the model classifies right,
- * sentences that the nearest noun classifies right, and sentences in which [class] has its largest attention weight, over
- * all heads, at the subject. */
+ * sentences that the nearest noun classifies right, and sentences in which [class] has its largest attention weight,
+ * over all heads, at the subject. */
 static score measure(th_module *model, rng *c, int low, int high)
 {
     score s = {0};
@@ -209,8 +209,8 @@ static void print_score(const char *label, int low, int high, score s)
            label, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
 }
 
-/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are stored
- * in the context. The first of several processes prints the progress. */
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are
+ * stored in the context. The first of several processes prints the progress. */
 static int64_t train(th_module *model, th_optimizer *adam, th_group *group, double *loss)
 {
     th_context *ctx = model->ctx;

@@ -173,7 +173,8 @@ static const struct mistake {
 /* -- the program -- */
 
 /* Prints the outcome. Returns whether it is the expected one. */
-static bool print_outcome(const char *label, bool right, th_status status, const th_gradient_report *report, th_context *ctx)
+static bool print_outcome(const char *label, bool right, th_status status, const th_gradient_report *report,
+                          th_context *ctx)
 {
     if (status != TH_OK && status != TH_ERROR_VALUE)
         printf("%s: could not be checked: %s\n", label, th_error_message(ctx));

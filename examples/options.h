@@ -21,8 +21,8 @@
 
 #include "started.h"
 
-/* One option. It has exactly one of integer, real, text and flag, or it has real and text, for a number or another word.
- * A table ends with an entry without a name. */
+/* One option. It has exactly one of integer, real, text and flag, or it has real and text, for a number or another
+ * word. A table ends with an entry without a name. */
 typedef struct {
     const char *name, *help;
     int64_t *integer; /* --name N, an integer from low to high */

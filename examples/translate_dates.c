@@ -169,8 +169,8 @@ static th_status run_shard(th_module *model, const pairs *batch_pairs, th_shard 
     return TH_OK;
 }
 
-/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are stored
- * in the context. The first of several processes prints the translation of `one` at some steps. */
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are
+ * stored in the context. The first of several processes prints the translation of `one` at some steps. */
 static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pairs *one, double *loss)
 {
     th_context *ctx = model->ctx;
@@ -260,8 +260,8 @@ static double time_in_seconds(void)
     return timespec_get(&now, TIME_UTC) ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
 }
 
-/* Measures the model, prints the result and draws the picture. Sets *has_picture to whether there is a picture: an untrained
- * model may write an empty text. */
+/* Measures the model, prints the result and draws the picture. Sets *has_picture to whether there is a picture: an
+ * untrained model may write an empty text. */
 static th_status report(th_module *model, pairs *one, int64_t step, double loss, double start_time, bool *has_picture)
 {
     th_context *ctx = model->ctx;

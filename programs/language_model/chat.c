@@ -24,7 +24,8 @@ static bool is_plain(const conversation *c)
     return strcmp(th_chat_template_kind(c->chat), "plain") == 0;
 }
 
-/* Removes the oldest question and its answer, but not the system message. Returns false if only one question is left. */
+/* Removes the oldest question and its answer, but not the system message. Returns false if only one question is
+ * left. */
 static bool forget_oldest(conversation *c)
 {
     const size_t first_question = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
@@ -104,7 +105,8 @@ static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
     }
 }
 
-/* Adds the answer. The template writes the space before it, and the stop string is the beginning of the next question. */
+/* Adds the answer. The template writes the space before it, and the stop string is the beginning of the next
+ * question. */
 static void add_answer(conversation *c, const th_text *text, const char *stop)
 {
     char *answer = strdup(text->bytes ? text->bytes : "");

@@ -4,9 +4,9 @@
 
 #include <signal.h>
 
-/* Calls at_exit when the program exits, and at_signal before SIGINT, SIGTERM or SIGHUP end it. A signal that is ignored,
- * for example by nohup, stays ignored. at_signal calls only functions that a signal handler may call. A second call with
- * the same functions changes nothing. */
+/* Calls at_exit when the program exits, and at_signal before SIGINT, SIGTERM or SIGHUP end it. A signal that is
+ * ignored, for example by nohup, stays ignored. at_signal calls only functions that a signal handler may call. A second
+ * call with the same functions changes nothing. */
 void register_cleanup(void (*at_exit)(void), void (*at_signal)(void));
 
 /* Ends the program by the signal, after the functions of register_cleanup. A handler for signals. */

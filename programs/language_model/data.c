@@ -1,5 +1,5 @@
-/* Finds out what the data of `tune` is: examples (lines of JSON), a text, or a file that only looks like one of them. For
- * example, a table of examples is rejected, because training on its text is hardly intended. */
+/* Finds out what the data of `tune` is: examples (lines of JSON), a text, or a file that only looks like one of them.
+ * For example, a table of examples is rejected, because training on its text is hardly intended. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,4 +1,5 @@
-/* GGUF files, which llama.cpp reads too: the option --gguf of the subcommand export writes one, and export reads one. */
+/* GGUF files, which llama.cpp reads too: the option --gguf of the subcommand export writes one, and export reads
+ * one. */
 #include <unistd.h>
 
 #include "tuning.h"

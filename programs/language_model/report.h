@@ -25,8 +25,8 @@ const char *path_in(const char *run, const char *name);
 const char *as_word(const char *path);
 /* Ends the program: "PATH cannot be WHAT: " and the reason in errno. */
 _Noreturn void give_up_file(const char *path, const char *what);
-/* Creates the folder unless it is there. Ends the program if a link is at the path, so that files of an untrusted run stay
- * in its folder. */
+/* Creates the folder unless it is there. Ends the program if a link is at the path, so that files of an untrusted run
+ * stay in its folder. */
 void create_folder(const char *path);
 
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */

@@ -344,8 +344,8 @@ static void compare_vocabularies(const trainer *t, const char *folder)
                 (long long)tokens, folder, (long long)vocabulary);
 }
 
-/* Chooses the token that ends a text. With the tokenizer of a pretrained model, the model has this token. Otherwise it is
- * END_OF_TEXT, if the tokenizer has it. */
+/* Chooses the token that ends a text. With the tokenizer of a pretrained model, the model has this token. Otherwise it
+ * is END_OF_TEXT, if the tokenizer has it. */
 static void choose_end_token(trainer *t)
 {
     if (chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0) {

@@ -18,9 +18,9 @@ typedef struct sample_options {
 
 /* Writes the prompt and the model's continuation to a file, each character as soon as it is complete. A prompt of NULL
  * is a new line, or a similar token. A terminal gets control characters escaped, such as "\x1b", because a model may
- * write any text from its training. Other files get the text unchanged. The text ends when an end token is drawn. Several samples
- * (generate.sequences) are written at the end, each after a line with its number. first: NULL, or receives the first
- * tokens of the prompt and its first continuation. */
+ * write any text from its training. Other files get the text unchanged. The text ends when an end token is drawn.
+ * Several samples (generate.sequences) are written at the end, each after a line with its number. first: NULL, or
+ * receives the first tokens of the prompt and its first continuation. */
 th_status generate_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
                           FILE *file, first_tokens *first);
 

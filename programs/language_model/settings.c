@@ -1,5 +1,6 @@
-/* The settings: defaults, options of the command line, and what follows from them. The defaults are nanoGPT's for a CPU,
- * a model of 0.8 million parameters, with three times its learning rate. settings_json.c converts settings to JSON. */
+/* The settings: defaults, options of the command line, and what follows from them. The defaults are nanoGPT's for a
+ * CPU, a model of 0.8 million parameters, with three times its learning rate. settings_json.c converts settings to
+ * JSON. */
 #include "settings.h"
 
 #include <string.h>

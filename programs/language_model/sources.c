@@ -1,5 +1,5 @@
-/* Protects the files that export reads: it must not replace the run, the model that the run was tuned from, or the GGUF file,
- * under whatever name. */
+/* Protects the files that export reads: it must not replace the run, the model that the run was tuned from, or the GGUF
+ * file, under whatever name. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@ bool is_gguf_name(const char *name)
     return length > 5 && strcmp(name + length - 5, ".gguf") == 0;
 }
 
-/* Returns whether the folder has the regular file, perhaps under another name or through a link. skip_gguf: except names of
- * GGUF files. */
+/* Returns whether the folder has the regular file, perhaps under another name or through a link. skip_gguf: except
+ * names of GGUF files. */
 static bool has_file(const char *folder, const struct stat *file, bool skip_gguf)
 {
     DIR *directory = opendir(folder);

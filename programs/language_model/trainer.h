@@ -49,8 +49,8 @@ void make_batch(trainer *t);
 void make_optimizer(trainer *t);
 
 /* -- adapters.c -- */
-/* Copies frozen weights into memory instead of mapping their file: then no change of the file changes the model or ends the
- * program. The option --no-mapping sets it. */
+/* Copies frozen weights into memory instead of mapping their file: then no change of the file changes the model or ends
+ * the program. The option --no-mapping sets it. */
 extern bool no_mapping;
 #define NO_MAPPING_OPTION                                                                                              \
     {                                                                                                                  \
@@ -62,8 +62,8 @@ extern bool no_mapping;
 /* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
  * program on an error. */
 void make_adapted_model(trainer *t);
-/* Ends the program if a checkpoint could not be loaded. The message says if the reason is that the model of the adapters
- * has changed. */
+/* Ends the program if a checkpoint could not be loaded. The message says if the reason is that the model of the
+ * adapters has changed. */
 void require_adapters(const trainer *t, th_status status);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
@@ -94,10 +94,11 @@ void require_ok(const trainer *t, th_status status);
 void join_group(trainer *t, const th_context_options *options);
 /* Returns whether this process is the first one. It alone writes files, and prints. */
 bool is_first_process(const trainer *t);
-/* All processes call this. If one process has an error, the program ends in all of them, and the first prints the error. */
+/* All processes call this. If one process has an error, the program ends in all of them, and the first prints the
+ * error. */
 void agree_on_errors(const trainer *t);
-/* Waits until the first process has done what the others need. The first process calls this function afterwards, and the
- * others call it before. An error of the first process ends the program in all processes. */
+/* Waits until the first process has done what the others need. The first process calls this function afterwards, and
+ * the others call it before. An error of the first process ends the program in all processes. */
 void wait_for_first(const trainer *t);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);

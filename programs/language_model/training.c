@@ -186,8 +186,8 @@ static th_status report_model(trainer *t, double loss, bool best)
     return report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer);
 }
 
-/* Evaluates the model and saves a checkpoint. Every process computes the same loss, so that all take the same decisions.
- * The first one reports it. */
+/* Evaluates the model and saves a checkpoint. Every process computes the same loss, so that all take the same
+ * decisions. The first one reports it. */
 static th_status evaluate_and_save(trainer *t)
 {
     double loss;

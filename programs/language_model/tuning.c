@@ -178,8 +178,8 @@ static void for_each_document(trainer *t, th_token_file *file, bool (*use)(int64
     }
 }
 
-/* state[0]: the wanted token. state[1]: the last beginning of a document up to this token, but not the first document's.
- * state[2]: the number of documents. */
+/* state[0]: the wanted token. state[1]: the last beginning of a document up to this token, but not the first
+ * document's. state[2]: the number of documents. */
 static bool find_split(int64_t token, int64_t *state)
 {
     state[2]++;

@@ -9,8 +9,8 @@ void set_tuning_defaults(void);
 /* Returns the options of `tune` with its defaults: those of `train` without the options of new models. more: as for
  * append_options. */
 const program_option *tuning_options(const program_option *more);
-/* Sets the options that depend on the number of windows, which must be open: the steps by --epochs, the lines of the log,
- * and, with `tune` or --epochs, the warm-up and the evaluations. */
+/* Sets the options that depend on the number of windows, which must be open: the steps by --epochs, the lines of the
+ * log, and, with `tune` or --epochs, the warm-up and the evaluations. */
 void choose_steps(const trainer *t, bool tuning);
 
 /* -- data.c -- */
@@ -19,8 +19,8 @@ bool has_examples_ending(const char *path);
 /* Returns how many of the texts begin with an example, an object of JSON. If all texts do, they are examples, whatever
  * their names are. */
 size_t count_example_documents(const texts *text);
-/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message for a text that looks
- * like a table or JSON. */
+/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message for a text that
+ * looks like a table or JSON. */
 void check_texts(const texts *text);
 /* Writes the name of a document for messages: the word of the command line, with a number if the word has several
  * documents. */
@@ -29,8 +29,8 @@ void write_document_name(const texts *text, size_t i, char *name, size_t bytes);
 /* -- tuning.c -- */
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *load_chat_template(trainer *t, const char *folder);
-/* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens of
- * the settings if documents are held out. */
+/* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens
+ * of the settings if documents are held out. */
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path);
 
 /* -- chat_files.c -- */
@@ -43,13 +43,14 @@ typedef struct chat_files {
     th_text text[CHAT_FILES]; /* of the files */
     int count;
 } chat_files;
-/* Each of these three functions fills `c`, which the caller frees with free_chat_files. They end the program on an error. */
+/* Each of these three functions fills `c`, which the caller frees with free_chat_files. They end the program on an
+ * error. */
 /* Reads the files that a run keeps from the folder of --from. instructions: the run trains on examples. */
 void read_base_chat_files(trainer *t, bool instructions, chat_files *c);
 /* Reads the files of the run. */
 void read_chat_files(trainer *t, chat_files *c);
-/* Makes the files for the model of a GGUF file. jinja: its chat template, which may be empty; `c` becomes its owner. begin:
- * the token that begins a text; -1: none. The settings have the token that ends a text. */
+/* Makes the files for the model of a GGUF file. jinja: its chat template, which may be empty; `c` becomes its owner.
+ * begin: the token that begins a text; -1: none. The settings have the token that ends a text. */
 void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_files *c);
 /* Writes the files to the run. It ends the program on an error. */
 void write_chat_files(trainer *t, const chat_files *c);
@@ -61,8 +62,8 @@ int64_t find_begin_token(trainer *t, const char *folder);
 /* -- sources.c -- */
 /* Returns whether the name ends with .gguf. */
 bool is_gguf_name(const char *name);
-/* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The model
- * from which the run was tuned is a source too. */
+/* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The
+ * model from which the run was tuned is a source too. */
 void protect_sources(const char *source, const char *path);
 
 /* -- gguf.c -- */
@@ -79,8 +80,8 @@ int64_t split_documents(trainer *t, th_token_file *file);
 /* Returns the tokens of the longest document. */
 int64_t longest_document(trainer *t, th_token_file *file);
 
-/* Reads the prompt of a validation example from the run's tokens, unless the text has no marks or --prompt is given: the
- * first prompt that fits the model. Sets *end to the special token that ends its answer, or to -1. */
+/* Reads the prompt of a validation example from the run's tokens, unless the text has no marks or --prompt is given:
+ * the first prompt that fits the model. Sets *end to the special token that ends its answer, or to -1. */
 void read_question(trainer *t, th_token_list *question, int64_t *end);
 
 /* Prints the loss before the first step. */

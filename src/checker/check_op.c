@@ -111,7 +111,8 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
     return status;
 }
 
-/* Checks the operation where elements are NaN or infinite, and where they are 0. Returns false with the error pending. */
+/* Checks the operation where elements are NaN or infinite, and where they are 0. Returns false with the error
+ * pending. */
 static bool check_values(th_graph *graph, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     th_planted zeros;
@@ -218,7 +219,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
         if (status == TH_OK)
             status = th_check_op_empty(ctx, guard, sample, dtype, report);
     }
-    return status == TH_OK ? th_check_op_forecast(ctx, guard, op, dtype, report) : status;
+    return status == TH_OK ? th_check_op_plans(ctx, guard, op, dtype, report) : status;
 }
 
 /* Calls check_samples isolated from the open scopes and the step of the caller. th_tape_clear does not close them, and

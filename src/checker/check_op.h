@@ -82,9 +82,9 @@ typedef struct th_guard {
     size_t memory_bytes, missing_bytes;
 } th_guard;
 
-/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. Missing operands have another finite number, so that a copied one does not look like memory that the kernel did not
- * write. TH_WALL: bytes on each side of an array that the kernel
- * must not change. */
+/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. Missing operands have another
+ * finite number, so that a copied one does not look like memory that the kernel did not write. TH_WALL: bytes on each
+ * side of an array that the kernel must not change. */
 enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_MISSING_FILL = 0x3D, TH_WALL = 256 };
 
 /* Findings. */
@@ -95,8 +95,8 @@ void th_guard_note_mistake(th_guard *guard, const char *format, ...) __attribute
 const char *th_kernel_name(bool backward);
 /* Writes the name of an array of the call to text, and returns text: "x1", "output 0", "the gradient of x1", "the
  * gradient of output 0". */
-const char *th_guard_name(const th_call *call, const th_array *array, char *text, size_t size);
-#define TH_ARRAY_NAME(array) th_guard_name(call, (array), (char[64]){0}, 64)
+const char *th_guard_array_name(const th_call *call, const th_array *array, char *text, size_t size);
+#define TH_ARRAY_NAME(array) th_guard_array_name(call, (array), (char[64]){0}, 64)
 
 /* Elements of strided arrays as bytes. */
 
@@ -160,8 +160,8 @@ typedef struct th_variant {
     bool inputs_are_results; /* its inputs are results of other operations, not leaves */
     bool recomputed;         /* in a scope whose values are recomputed */
     bool shares_inputs;      /* its inputs are read before and after it, its outputs twice: gradients are added up */
-    int half;           /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shared */
-    int passes;         /* number of forwards and backwards, which add to the same gradients; 0: 1 */
+    int half;   /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shares_inputs */
+    int passes; /* number of forwards and backwards, which add to the same gradients; 0: 1 */
     int same_inputs[2]; /* the first of these inputs is used for both; if they are equal, nothing changes */
     int expanded_input; /* 1 + i: input i is expanded from its leaf, so that a stride is 0; 0: none */
     int special_input;  /* 1 + i: an element of input i is NaN or infinite; 0: none */
@@ -176,7 +176,8 @@ static inline bool th_variant_repeats_input(const th_variant *variant)
     return variant->same_inputs[0] != variant->same_inputs[1];
 }
 
-/* Returns whether the inputs have other values than the sample's. The right gradients are then th_graph.other_gradient. */
+/* Returns whether the inputs have other values than the sample's. The right gradients are then
+ * th_graph.other_gradient. */
 static inline bool th_variant_has_other_values(const th_variant *variant)
 {
     return th_variant_repeats_input(variant) || variant->expanded_input > 0 || variant->special_input > 0;
@@ -207,9 +208,9 @@ typedef struct th_graph {
     double unit;                        /* the last place of 1 in the floating type, or of products in bfloat16 */
     double tolerance;                   /* for numbers that should be equal, relative to the largest of their kind */
     uint32_t checked_mask, output_mask; /* inputs that are checked, outputs that have a gradient */
-    int64_t columns,
-        first_column[TH_MAX_SAMPLE_INPUTS]; /* elements of all checked inputs; the first one of each input */
-    int64_t rows[TH_MAX_OUTPUTS];           /* elements of output k; 0 before its first use */
+    int64_t columns;                    /* elements of all checked inputs */
+    int64_t first_column[TH_MAX_SAMPLE_INPUTS];                /* the column of each input's first element */
+    int64_t rows[TH_MAX_OUTPUTS];                              /* elements of output k; 0 before its first use */
     double *value[TH_MAX_OUTPUTS], *cotangent[TH_MAX_OUTPUTS]; /* [rows] */
     double *saved_value[TH_MAX_OUTPUTS]; /* [rows]: of the sample's inputs, while value belongs to others */
     double *extra_gradient;              /* [columns]: the gradient that other readers of the inputs bring */
@@ -223,12 +224,12 @@ typedef struct th_graph {
 /* Allocates the graph's arrays. Returns false with the error pending. Call th_graph_end in either case. */
 bool th_graph_begin(th_graph *graph);
 void th_graph_end(th_graph *graph);
-/* Between these calls the inputs have other values than the sample's. The outputs of the first run become the values that
- * later runs must repeat. th_graph_end_other_values restores the sample's outputs. Calls must not nest. */
+/* Between these calls the inputs have other values than the sample's. The outputs of the first run become the values
+ * that later runs must repeat. th_graph_end_other_values restores the sample's outputs. Calls must not nest. */
 void th_graph_begin_other_values(th_graph *graph);
 void th_graph_end_other_values(th_graph *graph);
 /* Returns whether a equals b within the tolerance for numbers of this size, or both are NaN. */
-bool th_graph_close(const th_graph *graph, double a, double b, double size);
+bool th_graph_is_close(const th_graph *graph, double a, double b, double size);
 /* Returns the number of elements of input i. */
 int64_t th_graph_numel(const th_graph *graph, int i);
 /* Runs forward, and backward where an input requires a gradient. Gradients go to graph->gradient, other mistakes to
@@ -267,15 +268,15 @@ th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *s
                             th_gradient_report *report);
 /* Plans the operation on its samples in a context of shapes only: it must reserve the scratch memory that it reserves
  * with data. Errors as above. */
-th_status th_check_op_forecast(th_context *ctx, th_guard *guard, const th_op *op, th_dtype dtype,
-                               th_gradient_report *report);
+th_status th_check_op_plans(th_context *ctx, th_guard *guard, const th_op *op, th_dtype dtype,
+                            th_gradient_report *report);
 
 /* -- check_op_values.c --
  * Special values in the inputs of an operation: NaN, infinities and 0. */
 
-/* Sets an element of each input to NaN, and to an infinity if the sample gives no range. If no output depends on both this
- * element and another one, the other's gradient must stay the same. Reports a wrong gradient. Returns false with the
- * error pending. */
+/* Sets an element of each input to NaN, and to an infinity if the sample gives no range. If no output depends on both
+ * this element and another one, the other's gradient must stay the same. Reports a wrong gradient. Returns false with
+ * the error pending. */
 bool th_values_check(th_graph *graph, th_gradient_report *report);
 
 /* The elements that are 0 between th_values_plant_zeros and th_values_remove_zeros. */

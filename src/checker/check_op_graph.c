@@ -105,7 +105,7 @@ static th_tensor *make_operand(const th_graph *graph, const th_variant *variant,
     return th_apply(&th_op_check_copy, NULL, th_operand_view(leaf, graph->layout));
 }
 
-bool th_graph_close(const th_graph *graph, double a, double b, double scale)
+bool th_graph_is_close(const th_graph *graph, double a, double b, double scale)
 {
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= graph->tolerance * scale;
 }
@@ -139,7 +139,7 @@ static bool check_output(th_graph *graph, th_tensor *y, int k)
     }
     const double scale = th_largest_magnitude(graph->value[k], rows);
     for (int64_t i = 0; i < rows && graph->finding[0] == 0; i++)
-        if (!th_graph_close(graph, values[i], graph->value[k][i], scale))
+        if (!th_graph_is_close(graph, values[i], graph->value[k][i], scale))
             th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g; it should be %.9g",
                       (long long)i, k, values[i], graph->value[k][i]);
     th_checker_release(graph->ctx, values, rows);

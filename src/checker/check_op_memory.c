@@ -25,7 +25,7 @@ const char *th_kernel_name(bool backward)
     return backward ? "backward" : "forward";
 }
 
-const char *th_guard_name(const th_call *call, const th_array *array, char *text, size_t size)
+const char *th_guard_array_name(const th_call *call, const th_array *array, char *text, size_t size)
 {
     const int input = (int)(array - call->input), gradient = (int)(array - call->input_gradient);
     text[0] = 0;
@@ -199,7 +199,8 @@ void *th_guard_missing_data(const th_guard *guard, const th_array *array, bool o
     return guard->missing[other] + before * (int64_t)th_dtype_size(array->dtype);
 }
 
-/* Returns the size of the largest missing operand. One without elements gets a few bytes, for a kernel that reads it. */
+/* Returns the size of the largest missing operand. One without elements gets a few bytes, for a kernel that reads
+ * it. */
 static size_t missing_span(const th_call *call, bool backward)
 {
     size_t bytes = TH_WALL;

@@ -64,7 +64,7 @@ static int64_t worst_element(const th_graph *graph, const th_variant *variant, i
         const double analytic = graph->gradient[graph->first_column[i] + e],
                      value = expected_gradient(graph, variant, i, e);
         const double distance = isnan(analytic - value) ? INFINITY : fabs(analytic - value);
-        if (distance > largest_distance && !th_graph_close(graph, analytic, value, size)) {
+        if (distance > largest_distance && !th_graph_is_close(graph, analytic, value, size)) {
             largest_distance = distance;
             worst = e;
         }

@@ -161,8 +161,8 @@ static void compare_plans(const th_guard *real, const th_guard *forecast, const 
     }
 }
 
-th_status th_check_op_forecast(th_context *ctx, th_guard *guard, const th_op *op, th_dtype dtype,
-                               th_gradient_report *report)
+th_status th_check_op_plans(th_context *ctx, th_guard *guard, const th_op *op, th_dtype dtype,
+                            th_gradient_report *report)
 {
     if (op->plan == NULL)
         return TH_OK;

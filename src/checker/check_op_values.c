@@ -11,8 +11,11 @@
 #include "tensor/convert.h"
 #include "tensor/splitmix.h"
 
-/* Elements whose outputs are found: in all inputs, and in one input. Inputs that get a NaN. */
-enum { MAX_ELEMENTS = 48, MAX_OF_INPUT = 8, MAX_INPUTS = 8 };
+enum {
+    MAX_ELEMENTS = 48, /* elements, of all inputs, whose outputs are found */
+    MAX_OF_INPUT = 8,  /* the same of one input */
+    MAX_INPUTS = 8     /* inputs that get a NaN */
+};
 
 typedef struct element {
     int input;
@@ -54,9 +57,9 @@ static int64_t random_element(th_graph *graph, int i)
 /* -- outputs -- */
 
 /* Runs forward alone, and stores all outputs. Returns false with the error pending. */
-static bool run_forward(const dependence *v, double *outputs)
+static bool run_forward(const dependence *d, double *outputs)
 {
-    th_graph *graph = v->graph;
+    th_graph *graph = d->graph;
     th_context *ctx = graph->ctx;
     th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **requested[TH_MAX_OUTPUTS] = {NULL};
     for (int k = 1; k < TH_MAX_OUTPUTS; k++)
@@ -78,32 +81,32 @@ static bool run_forward(const dependence *v, double *outputs)
 }
 
 /* Notes the outputs that differ from the usual ones. */
-static void note_dependents(const dependence *v, unsigned char *changes)
+static void mark_dependents(const dependence *d, unsigned char *depends)
 {
-    for (int64_t j = 0; j < v->rows; j++)
-        changes[j] |= v->outputs[j] != v->usual_outputs[j] && !(isnan(v->outputs[j]) && isnan(v->usual_outputs[j]));
+    for (int64_t j = 0; j < d->rows; j++)
+        depends[j] |= d->outputs[j] != d->usual_outputs[j] && !(isnan(d->outputs[j]) && isnan(d->usual_outputs[j]));
 }
 
 /* Finds the outputs that depend on an element. */
-static bool find_dependents(const dependence *v, const element *e)
+static bool find_dependents(const dependence *d, const element *e)
 {
-    const double old_value = read_element(v->graph->inputs, e->input, e->index),
-                 replacements[2] = {NAN, read_element(v->graph->others, e->input, e->index)};
+    const double old_value = read_element(d->graph->inputs, e->input, e->index),
+                 replacements[2] = {NAN, read_element(d->graph->others, e->input, e->index)};
     bool good = true;
     for (int i = 0; i < 2 && good; i++) {
-        write_element(v->graph, e->input, e->index, replacements[i]);
-        good = run_forward(v, v->outputs);
-        note_dependents(v, e->depends);
+        write_element(d->graph, e->input, e->index, replacements[i]);
+        good = run_forward(d, d->outputs);
+        mark_dependents(d, e->depends);
     }
-    write_element(v->graph, e->input, e->index, old_value);
+    write_element(d->graph, e->input, e->index, old_value);
     return good;
 }
 
 /* Returns whether outputs depend on a, and none of them on b. */
-static bool shares_no_output(const dependence *v, const element *a, const element *b)
+static bool shares_no_output(const dependence *d, const element *a, const element *b)
 {
     bool has_output = false;
-    for (int64_t j = 0; j < v->rows; j++) {
+    for (int64_t j = 0; j < d->rows; j++) {
         if (a->depends[j] && b->depends[j])
             return false;
         has_output |= a->depends[j] != 0;
@@ -114,16 +117,16 @@ static bool shares_no_output(const dependence *v, const element *a, const elemen
 /* -- a NaN or an infinity -- */
 
 /* Chooses elements of each input: a random one, its neighbors, and others. */
-static void choose_elements(dependence *v)
+static void choose_elements(dependence *d)
 {
-    th_graph *graph = v->graph;
+    th_graph *graph = d->graph;
     const int inputs = th_mask_count(graph->checked_mask),
               per_input = inputs * MAX_OF_INPUT <= MAX_ELEMENTS ? MAX_OF_INPUT : MAX_ELEMENTS / inputs;
     for (uint32_t remaining = graph->checked_mask; remaining; remaining &= remaining - 1) {
         const int i = th_mask_first(remaining);
         const int64_t numel = th_graph_numel(graph, i), middle = numel ? random_element(graph, i) : 0;
         for (int k = 0; k < per_input && k < numel; k++)
-            v->element[v->count++] = (element){.input = i,
+            d->element[d->count++] = (element){.input = i,
                                                .index = k == 0 || numel <= per_input ? (middle + k) % numel
                                                         : k == 1                     ? (middle + 1) % numel
                                                         : k == 2                     ? (middle + numel - 1) % numel
@@ -131,42 +134,42 @@ static void choose_elements(dependence *v)
     }
 }
 
-/* Returns false with the error pending. Call end in either case. */
-static bool begin_dependence(dependence *v, th_graph *graph)
+/* Returns false with the error pending. Call end_dependence in either case. */
+static bool begin_dependence(dependence *d, th_graph *graph)
 {
-    *v = (dependence){.graph = graph};
+    *d = (dependence){.graph = graph};
     for (int k = 0; k < TH_MAX_OUTPUTS; k++)
-        v->rows += graph->rows[k];
-    choose_elements(v);
-    v->memory_count = 2 * v->rows + (v->count * v->rows + 7) / 8;
-    v->memory = th_checker_allocate(graph->ctx, "check_op", v->memory_count);
-    if (v->memory == NULL)
+        d->rows += graph->rows[k];
+    choose_elements(d);
+    d->memory_count = 2 * d->rows + (d->count * d->rows + 7) / 8;
+    d->memory = th_checker_allocate(graph->ctx, "check_op", d->memory_count);
+    if (d->memory == NULL)
         return false;
-    v->usual_outputs = v->memory;
-    v->outputs = v->usual_outputs + v->rows;
-    for (int i = 0; i < v->count; i++)
-        v->element[i].depends = (unsigned char *)(v->outputs + v->rows) + i * v->rows;
-    bool good = run_forward(v, v->usual_outputs);
-    for (int i = 0; i < v->count && good; i++)
-        good = find_dependents(v, &v->element[i]);
+    d->usual_outputs = d->memory;
+    d->outputs = d->usual_outputs + d->rows;
+    for (int i = 0; i < d->count; i++)
+        d->element[i].depends = (unsigned char *)(d->outputs + d->rows) + i * d->rows;
+    bool good = run_forward(d, d->usual_outputs);
+    for (int i = 0; i < d->count && good; i++)
+        good = find_dependents(d, &d->element[i]);
     return good;
 }
 
-static void end_dependence(dependence *v)
+static void end_dependence(dependence *d)
 {
-    th_checker_release(v->graph->ctx, v->memory, v->memory_count);
+    th_checker_release(d->graph->ctx, d->memory, d->memory_count);
 }
 
-/* Makes graph->other_gradient the right gradients of the last run. If no output depends on both an element and this one, the element has the gradient of the sample. Any other element may
- * have any gradient. */
-static void expect_usual_gradients(const dependence *v, const element *special)
+/* Makes graph->other_gradient the right gradients of the last run. If no output depends on both an element and this
+ * one, the element has the gradient of the sample. Any other element may have any gradient. */
+static void expect_usual_gradients(const dependence *d, const element *special)
 {
-    th_graph *graph = v->graph;
+    th_graph *graph = d->graph;
     memcpy(graph->other_gradient, graph->gradient, (size_t)graph->columns * sizeof *graph->other_gradient);
-    for (int i = 0; i < v->count; i++) {
-        const element *e = &v->element[i];
+    for (int i = 0; i < d->count; i++) {
+        const element *e = &d->element[i];
         const int64_t column = graph->first_column[e->input] + e->index;
-        if (!shares_no_output(v, e, special))
+        if (!shares_no_output(d, e, special))
             continue;
         graph->other_gradient[column] = 0;
         for (uint32_t remaining = graph->output_mask; remaining; remaining &= remaining - 1)
@@ -176,19 +179,19 @@ static void expect_usual_gradients(const dependence *v, const element *special)
 }
 
 /* Runs with this value of the element. Returns false if a run failed, or if the report has a mistake. */
-static bool try_value(dependence *v, element *special, double value, th_gradient_report *report)
+static bool try_value(dependence *d, element *special, double value, th_gradient_report *report)
 {
-    th_graph *graph = v->graph;
+    th_graph *graph = d->graph;
     const th_variant variant = {.required_inputs = graph->checked_mask,
                                 .given_outputs = graph->output_mask,
                                 .special_input = special->input + 1};
     const double old_value = read_element(graph->inputs, special->input, special->index);
     write_element(graph, special->input, special->index, value);
-    bool good = run_forward(v, v->outputs);
-    note_dependents(v, special->depends);
+    bool good = run_forward(d, d->outputs);
+    mark_dependents(d, special->depends);
     th_graph_begin_other_values(graph);
     good = good && th_graph_run(graph, &variant);
-    expect_usual_gradients(v, special);
+    expect_usual_gradients(d, special);
     if (good && th_variant_is_wrong(graph, &variant)) {
         th_variant_report(graph, &variant, report);
         good = false;
@@ -206,18 +209,18 @@ static bool has_range(const th_sample_input *input)
 
 bool th_values_check(th_graph *graph, th_gradient_report *report)
 {
-    dependence v;
-    bool good = begin_dependence(&v, graph);
-    for (int i = 0, inputs = 0; i < v.count && good && inputs < MAX_INPUTS; i++) {
-        element *e = &v.element[i];
-        if (i > 0 && v.element[i - 1].input == e->input)
+    dependence d;
+    bool good = begin_dependence(&d, graph);
+    for (int i = 0, inputs = 0; i < d.count && good && inputs < MAX_INPUTS; i++) {
+        element *e = &d.element[i];
+        if (i > 0 && d.element[i - 1].input == e->input)
             continue;
         inputs++;
-        good = try_value(&v, e, NAN, report);
+        good = try_value(&d, e, NAN, report);
         if (good && !has_range(th_sample_input_at(graph->sample, e->input)))
-            good = try_value(&v, e, INFINITY, report);
+            good = try_value(&d, e, INFINITY, report);
     }
-    end_dependence(&v);
+    end_dependence(&d);
     return !graph->ctx->error;
 }
 

@@ -100,8 +100,8 @@ static void try_variant(variant_runs *r, const th_variant *variant)
     }
 }
 
-/* Calls try_with for subsets of the checked inputs. If there are many inputs, the subsets are all inputs, one, all except
- * one, and pairs. */
+/* Calls try_with for subsets of the checked inputs. If there are many inputs, the subsets are all inputs, one, all
+ * except one, and pairs. */
 static void for_each_subset(variant_runs *r, void (*try_with)(variant_runs *r, uint32_t required))
 {
     const uint32_t all = r->graph->checked_mask;
@@ -249,8 +249,8 @@ static void try_repeated_inputs(variant_runs *r)
 
 /* -- expanded inputs -- */
 
-/* Replaces the gradient of the expanded tensor in graph->other_gradient by the gradient of the tensor that was expanded: the sums
- * over the axis. */
+/* Replaces the gradient of the expanded tensor in graph->other_gradient by the gradient of the tensor that was
+ * expanded: the sums over the axis. */
 static void sum_expanded_gradient(th_graph *graph, int i, int axis)
 {
     const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);

@@ -334,8 +334,8 @@ static bool compare_leaf_fast(th_checker *checker, comparison_memory *w, th_leaf
             return false;
     const bool gradient_is_zero =
         all_zero(w->gradient_once + leaf->first_column, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
-    /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0. Elsewhere it
-     * may cross kinks near several elements at once, which look like a mistake. */
+    /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0.
+     * Elsewhere it may cross kinks near several elements at once, which look like a mistake. */
     if ((leaf->numel <= samples && !gradient_is_zero) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)

@@ -2,8 +2,9 @@
  *
  * The usual step decides most derivatives: both numbers agree to the tolerance, or as closely as rounding allows.
  * Otherwise the step was too long (the function bends, or has a kink nearby), the step was too short for the rounding
- * error, or the derivative is wrong. Longer and shorter steps tell these cases apart. Each is a fixed factor from the next, so
- * that truncation and rounding change by known large factors. A quotient that does not change is the derivative. */
+ * error, or the derivative is wrong. Longer and shorter steps tell these cases apart. Each step is a fixed factor from
+ * the next, so that truncation and rounding change by known large factors. A quotient that does not change is the
+ * derivative. */
 #include "checker/verdict.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ typedef struct derivative {
     double largest;  /* the leaf's largest derivative; a small one may be lost in rounding */
     double per_unit; /* the rounding unit, for each unit of the input */
     double unit;     /* the last place of the output, for each unit of the input */
-    double hidden;   /* rounding inside the function, times the step: at least */
+    double hidden;   /* the assumed rounding inside the function, as a change of an output */
     double noise;    /* the same, measured; 0: not measured */
 } derivative;
 
@@ -188,9 +189,9 @@ static bool may_be_hidden(const derivative *d, int k)
 }
 
 /* Returns whether the measured rounding inside the function can explain this distance of quotient k. */
-static bool may_be_noise(const derivative *d, int k, double least_distance)
+static bool may_be_noise(const derivative *d, int k, double error)
 {
-    return least_distance * d->quotients->length[k] <= TH_ROUNDING_SAFETY * d->noise;
+    return error * d->quotients->length[k] <= TH_ROUNDING_SAFETY * d->noise;
 }
 
 static double largest_hidden_slope(const derivative *d)

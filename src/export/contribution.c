@@ -1,6 +1,6 @@
-/* Runs the backward of single nodes (contribution.h), from the last node to the first as backward.c does. The gradient of
- * a view shares its root's buffer, which also contains what other nodes contributed. So view_sum accumulates the sum over a view's own
- * readers. */
+/* Runs the backward of single nodes (contribution.h), from the last node to the first as backward.c does. The gradient
+ * of a view shares its root's buffer, which also contains what other nodes contributed. So view_sum accumulates the sum
+ * over a view's own readers. */
 #include "export/contribution.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What each node adds to the gradients of its inputs. Backward accumulates these contributions in one buffer, so they no
- * longer exist after it. Here each node's backward runs again alone, from the kept gradients of its outputs. */
+/* What each node adds to the gradients of its inputs. Backward accumulates these contributions in one buffer, so they
+ * no longer exist after it. Here each node's backward runs again alone, from the kept gradients of its outputs. */
 #ifndef TH_EXPORT_CONTRIBUTION_H
 #define TH_EXPORT_CONTRIBUTION_H
 

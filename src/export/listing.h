@@ -10,9 +10,8 @@ typedef struct th_listed {
     th_tensor_impl *tensor;
     int64_t producer; /* the node that made it; -1 for a leaf */
     int64_t view_of;  /* the tensor whose memory it views, if a recorded node made the view; else -1 */
-    int64_t
-        gradient_owner; /* the tensor whose gradient buffer contains its gradient: itself unless it is a view; -1 without
-                         a gradient buffer */
+    /* The tensor whose gradient buffer contains its gradient: itself unless it is a view; -1 without a buffer. */
+    int64_t gradient_owner;
 } th_listed;
 
 typedef struct th_listing {
@@ -34,8 +33,8 @@ typedef struct th_listing {
 th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation);
 /* Lists the tape without these checks. The tape may be empty, and values may be missing. */
 th_status th_listing_begin_unchecked(th_listing *listing, th_context *ctx, const char *operation);
-/* Fails with TH_ERROR_STATE if several backward passes ran through the tape, or if one added to gradients that leaves had
- * before it. */
+/* Fails with TH_ERROR_STATE if several backward passes ran through the tape, or if one added to gradients that leaves
+ * had before it. */
 th_status th_listing_require_one_pass(const th_listing *listing, const char *operation);
 /* Releases the lists and every temporary tensor. */
 void th_listing_end(th_listing *listing);
@@ -71,7 +70,8 @@ typedef struct th_index_table {
 } th_index_table;
 /* Allocates an empty table for at most max_indices indices. Errors: TH_ERROR_MEMORY. */
 bool th_index_table_init(th_index_table *t, th_context *ctx, int64_t max_indices, const char *operation);
-/* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors: TH_ERROR_MEMORY. */
+/* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors:
+ * TH_ERROR_MEMORY. */
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);
 /* As th_listing_array, with the strides of `like`, so that the array can have the same views as `like`. */
 th_status th_listing_array_strided(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);

@@ -1,5 +1,5 @@
-/* The static picture of the graph: a row for each node in recording order, with its leaves at the left. Arcs at the right
- * lead from the node that made an operand to the node that uses it. */
+/* The static picture of the graph: a row for each node in recording order, with its leaves at the left. Arcs at the
+ * right lead from the node that made an operand to the node that uses it. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The factors of products. An element of an input contributes to an output element through an element of another operand.
- * Example: y[n, o] = sum_i x[n, i] w[o, i]. In the gradient of x[n, i], dy[n, o] is multiplied by w[o, i]. */
+/* The factors of products. An element of an input contributes to an output element through an element of another
+ * operand. Example: y[n, o] = sum_i x[n, i] w[o, i]. In the gradient of x[n, i], dy[n, o] is multiplied by w[o, i]. */
 #include <string.h>
 
 #include "export/explain/explain.h"

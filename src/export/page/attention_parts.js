@@ -52,8 +52,8 @@ function attentionTensors(tape, node) {
     };
 }
 
-/* Returns what attention contributed to a tensor's gradient. Otherwise returns the gradient at this position, or null if
- * it is not on the page. */
+/* Returns what attention contributed to a tensor's gradient. Otherwise returns the gradient at this position, or null
+ * if it is not on the page. */
 function gradientThrough(tape, node, tensor, position) {
     if (!node || !tensor || !tape.hasRunBackward(node, position)) return null;
     return (

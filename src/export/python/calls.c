@@ -1,5 +1,5 @@
-/* The function compute() of the script: the leaves, a line for each node, and backward. PyTorch's script calls autograd;
- * NumPy's script calls the rule of each node, from the last to the first. */
+/* The function compute() of the script: the leaves, a line for each node, and backward. PyTorch's script calls
+ * autograd; NumPy's script calls the rule of each node, from the last to the first. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -9,14 +9,14 @@
 
 /* The variable of a tensor in the script. */
 typedef struct th_script_variable {
-    int64_t
-        number; /* result: its node; leaf without a name: counted from 0; other leaf: 0, or 2, 3, ... if its name is used
-                       again */
+    /* A result: its node. A leaf without a name: counted from 0. Another leaf: 0, or 2, 3, ... if its name is used
+     * again. */
+    int64_t number;
     int output;    /* of a result: which output of the node */
     uint32_t hash; /* of a leaf's name */
     bool reached;  /* backward computes its gradient */
-    int64_t
-        first_rule; /* for NumPy: 1 + the position of the operand whose rule first computes the gradient; 0: none yet */
+    /* For NumPy: 1 + the position of the operand whose rule first computes the gradient; 0: none yet. */
+    int64_t first_rule;
 } th_script_variable;
 
 typedef struct th_script {

@@ -38,7 +38,8 @@ static bool has_name(const th_script *s, int64_t leaf, uint32_t hash, const char
            strcmp(other_name, name) == 0;
 }
 
-/* Names a leaf. Further leaves of the same name get the numbers 2, 3, ... The table t has the last leaf of each name. */
+/* Names a leaf. Further leaves of the same name get the numbers 2, 3, ... The table t has the last leaf of each
+ * name. */
 static void name_leaf(th_script *s, int64_t tensor, const th_index_table *t, int64_t *unnamed)
 {
     th_script_variable *v = &s->variable[tensor];
