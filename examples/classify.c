@@ -127,9 +127,9 @@ static double equal_fraction(th_tensor *a, th_tensor *b) /* the share of equal e
     return th_item(th_mean(th_cast(th_equal(a, b), TH_FLOAT32), TH_ALL_AXES, NULL));
 }
 
-/* Measures held-out sentences of low to high tokens. The three shares are: sentences that the model classifies right,
- * sentences that the nearest noun classifies right, and sentences in which [class] has its largest attention weight,
- * over all heads, at the subject. */
+/* Measures held-out sentences of low to high tokens. right: the share that the model classifies right. nearest: the
+ * share that the nearest noun classifies right. subject: the share in which the largest attention weight of [class],
+ * over all heads, is at the subject. */
 static score measure(th_module *model, rng *c, int low, int high)
 {
     score s = {0};

@@ -120,7 +120,7 @@ static void write_tokens(trainer *t, const texts *text)
         check_length(text, tokens);
 }
 
-/* Returns the tokens for which choose_windows makes space. Documents stay whole, and share windows. */
+/* Returns the number of tokens that a window should have. Documents stay whole, and share windows. */
 static int64_t window_tokens(void)
 {
     return !chosen.marked                            ? chosen.training_tokens

@@ -216,7 +216,7 @@ int64_t longest_document(trainer *t, th_token_file *file)
 
 /* -- reports -- */
 
-/* Returns the first token from `at` on whose marks differ from `marks`, or `count` if there is none. */
+/* Returns the first token from `at` on whose marks differ from `marks`. Without such a token, returns `count`. */
 static int64_t find_end_of_marks(const unsigned char *mark, int64_t at, int64_t count, unsigned char marks)
 {
     while (at < count && mark[at] == marks)

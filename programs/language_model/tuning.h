@@ -9,8 +9,8 @@ void set_tuning_defaults(void);
 /* Returns the options of `tune` with its defaults: those of `train` without the options of new models. more: as for
  * append_options. */
 const program_option *tuning_options(const program_option *more);
-/* Sets the options that depend on the number of windows, which must be open: the steps by --epochs, the lines of the
- * log, and, with `tune` or --epochs, the warm-up and the evaluations. */
+/* Sets the options that depend on the number of windows: the steps by --epochs, and the lines of the log. With `tune`
+ * or --epochs, sets the warm-up and the evaluations too. The windows must be open. */
 void choose_steps(const trainer *t, bool tuning);
 
 /* -- data.c -- */

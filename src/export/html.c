@@ -96,7 +96,7 @@ static bool copy_range(FILE *old, FILE *file, long from, long to)
 
 /* The page that gets a further section. */
 typedef struct old_page {
-    FILE *file; /* NULL: there is none */
+    FILE *file; /* NULL: the page is new */
     long end;   /* of its sections */
 } old_page;
 

@@ -176,7 +176,7 @@ static int64_t tensor_bytes(const th_page *page, int64_t limit)
     return bytes;
 }
 
-/* Returns the largest limit for which bytes() returns at most max_bytes, but at least 16. */
+/* Returns the largest limit with which the arrays take at most max_bytes; at least 16. bytes: computes their size. */
 static int64_t find_limit(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t max_bytes)
 {
     int64_t limit = 1 << 20;

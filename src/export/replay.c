@@ -132,8 +132,8 @@ static double inner_product(const th_array *a, const th_array *b)
     return sum;
 }
 
-/* Returns the value from which backward started: the sum of cotangent times value. The values are the recorded ones, or
- * those of the replay. */
+/* Returns the value from which backward started: the sum of cotangent times value. recorded: of the recorded values;
+ * otherwise the values of the replay. */
 static double compute_loss(const th_replay *r, bool recorded)
 {
     double sum = 0;
