@@ -15,8 +15,8 @@ typedef struct conversation {
     size_t count;
     int64_t end_tokens[66];
     int n_end_tokens;
-    bool user_knows_forgetting; /* the user knows that the oldest messages are left out */
-    bool no_history;            /* each question is answered without the messages before it */
+    bool user_was_told; /* a message said that the oldest messages are left out */
+    bool no_history;    /* each question is answered without the messages before it */
 } conversation;
 
 static bool is_plain(const conversation *c)
@@ -36,10 +36,10 @@ static bool forget_oldest(conversation *c)
     memmove(&c->message[first_question], &c->message[first_question + 2],
             (c->count - first_question - 2) * sizeof c->message[0]);
     c->count -= 2;
-    if (!c->user_knows_forgetting)
+    if (!c->user_was_told)
         fprintf(stderr,
                 PROGRAM ": the conversation has become too long; from now on the model forgets its beginning\n");
-    c->user_knows_forgetting = true;
+    c->user_was_told = true;
     return true;
 }
 
@@ -126,8 +126,7 @@ static bool answer_question(conversation *c, const sample_options *options)
     th_token_list tokens = {0};
     static const char *const next_question = "\n\nUser:";
     sample_options sampling = *options;
-    const int64_t half_window = chosen.model.length / 2,
-                  max_answer = sampling.generate.max_new_tokens; /* of the answer */
+    const int64_t half_window = chosen.model.length / 2, max_answer = sampling.generate.max_new_tokens;
     if (!write_prompt(c, max_answer < half_window ? max_answer : half_window, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);

@@ -13,12 +13,12 @@
 static const char *checkpoint_name(int number)
 {
     static char names[2][32];
-    static int next_name;
-    next_name = !next_name;
+    static int slot;
+    slot = !slot;
     if (number == 0)
         return NEWEST_CHECKPOINT;
-    snprintf(names[next_name], sizeof names[next_name], "last.%d.safetensors", number);
-    return names[next_name];
+    snprintf(names[slot], sizeof names[slot], "last.%d.safetensors", number);
+    return names[slot];
 }
 
 static bool file_exists(const char *run, const char *name)
@@ -63,7 +63,7 @@ const char *find_intact_checkpoint(const char *run)
 {
     static char found[32];
     th_context *ctx = th_context_new(NULL);
-    bool has_any = false;
+    bool any_found = false;
     for (int i = 0; i < MAX_CHECKPOINTS && found[0] == 0; i++) {
         if (!file_exists(run, checkpoint_name(i)))
             continue;
@@ -72,10 +72,10 @@ const char *find_intact_checkpoint(const char *run)
         else if (started_rank() < 1)
             fprintf(stderr, PROGRAM ": %s\n", th_error_text(ctx));
         th_error_clear(ctx);
-        has_any = true;
+        any_found = true;
     }
     th_context_free(ctx);
-    if (!has_any)
+    if (!any_found)
         refuse_folder(run, "a run");
     if (found[0] == 0)
         give_up(PROGRAM, "no checkpoint of the run is intact: begin it again with train --force");

@@ -43,7 +43,7 @@ static int64_t default_batch(int64_t length)
 {
     const int64_t windows = (chosen.marked ? TUNING_TOKENS : DEFAULT_TOKENS) / length,
                   max_windows = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
-    const int64_t windows_per_shard = max_windows / chosen.shards; /* windows of a shard */
+    const int64_t windows_per_shard = max_windows / chosen.shards;
     return chosen.shards * (windows_per_shard < 1 ? 1 : windows_per_shard);
 }
 

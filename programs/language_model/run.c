@@ -129,7 +129,7 @@ void lock_run(const char *run)
 static struct new_run_files {
     const char *run;       /* NULL: there is nothing to remove */
     int folder;            /* a descriptor; -1 until this process may change its files */
-    bool folder_is_new;    /* the folder is new */
+    bool folder_is_new;    /* this process created the folder */
     bool has_replaced_run; /* the new tokens have replaced an old run */
     char events[256];      /* the name of the event log; "" before there is one */
 } new_run;
@@ -165,7 +165,7 @@ static void remove_evaluation(void)
 }
 
 /* Removes the files that begin_run writes. It calls only functions that a signal handler may call. */
-static void remove_begin_run_files(void)
+static void remove_first_files(void)
 {
     static const char *const tokens[] = {WITH_UNFINISHED(NEXT_TOKENS)};
     static const char *const run_files[] = {WITH_UNFINISHED("tokenizer.json"),
@@ -190,7 +190,7 @@ static void remove_new_run(void)
         return;
     if (new_run.has_replaced_run)
         remove_evaluation();
-    remove_begin_run_files();
+    remove_first_files();
     new_run.run = NULL;
 }
 

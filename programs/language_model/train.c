@@ -9,7 +9,7 @@
 
 static bool force, only_memory, quiet, other_tokenizer;
 static bool tuning;       /* the subcommand is tune */
-static bool instructions; /* the words are files with examples, one in a line */
+static bool has_examples; /* the words are files with examples, one in a line */
 
 enum { MARKED_LENGTH = 513 };           /* the smallest default length of windows of documents, and the last target */
 static int64_t longest_document_tokens; /* tokens of the longest document */
@@ -25,15 +25,15 @@ static void detect_kind(const texts *text)
 {
     const size_t examples = count_example_documents(text);
     const bool all_are_examples = examples == text->documents;
-    if (tuning && !instructions && examples > 0 && !all_are_examples)
+    if (tuning && !has_examples && examples > 0 && !all_are_examples)
         refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
     if (tuning)
-        instructions = instructions || all_are_examples;
+        has_examples = has_examples || all_are_examples;
     else if (all_are_examples && chosen.from)
         fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
-    if (tuning && !instructions)
+    if (tuning && !has_examples)
         check_texts(text);
-    if (tuning && !instructions && !has_documents(text))
+    if (tuning && !has_examples && !has_documents(text))
         chosen.marked = false;
 }
 
@@ -90,7 +90,7 @@ static void check_length(const texts *text, int64_t tokens)
 }
 
 /* Ends the program if the text for training, or the file for validation, has no tokens: all lines are blank. */
-static void check_parts(const texts *text, int64_t tokens)
+static void check_both_texts(const texts *text, int64_t tokens)
 {
     char problem[400];
     snprintf(problem, sizeof problem, "%.300s has no examples",
@@ -103,7 +103,7 @@ static void check_parts(const texts *text, int64_t tokens)
 static void write_tokens(trainer *t, const texts *text)
 {
     const char *path = path_in(t->run, NEXT_TOKENS);
-    require_ok(t, instructions ? encode_instructions(t, text, chosen.from, path)
+    require_ok(t, has_examples ? encode_instructions(t, text, chosen.from, path)
                                : encode_text(t->ctx, t->tokenizer, text, path));
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     require_no_error(t);
@@ -111,7 +111,7 @@ static void write_tokens(trainer *t, const texts *text)
     chosen.training_tokens =
         chosen.marked && text->held_out == 0 ? split_documents(t, file) : count_training_tokens(text, tokens);
     if (text->held_out > 0)
-        check_parts(text, tokens);
+        check_both_texts(text, tokens);
     if (chosen.marked)
         longest_document_tokens = longest_document(t, file);
     th_token_file_close(file);
@@ -156,7 +156,7 @@ static void begin_run(trainer *t, const texts *text)
     write_tokens(t, text);
     if (chosen.from)
         choose_windows(window_tokens(), false);
-    if (instructions && longest_document_tokens > chosen.length + 1)
+    if (has_examples && longest_document_tokens > chosen.length + 1)
         fprintf(stderr,
                 PROGRAM
                 ": the longest example has %lld tokens, more than --length: longer ones are divided, and a part "
@@ -165,7 +165,7 @@ static void begin_run(trainer *t, const texts *text)
     open_windows(t, NEXT_TOKENS);
     choose_steps(t, tuning);
     make_model_and_optimizer(t);
-    read_base_chat_files(t, instructions, &files);
+    read_base_chat_files(t, has_examples, &files);
     replace_run(t->run);
     require_ok(t, th_tokenizer_save(t->tokenizer, t->run));
     write_chat_files(t, &files);
@@ -223,7 +223,7 @@ static void detect_examples(const char *const *words, int count)
         lines += has_examples_ending(words[i]);
     if (lines > 0 && lines < count)
         refuse(PROGRAM, "tune takes either files with examples (.jsonl) or texts, not both", "");
-    instructions = lines > 0;
+    has_examples = lines > 0;
 }
 
 static const char train_help[] =
