@@ -49,14 +49,14 @@ static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
                        th_zeros(ctx, TH_INT32, per_sentence)};
 }
 
-static void draw_sentences(sentences *batch_sentences, rng *c, int low, bool held_out)
+static void draw_sentences(sentences *batch_sentences, rng *r, int low, bool held_out)
 {
     int32_t *tokens = th_data(batch_sentences->tokens), *lengths = th_data(batch_sentences->lengths),
             *labels = th_data(batch_sentences->labels);
     int32_t *subject = th_data(batch_sentences->subject), *nearest = th_data(batch_sentences->nearest);
     const int64_t count = th_size(batch_sentences->tokens, 0), longest = th_size(batch_sentences->tokens, 1);
     for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the error is stored in the context */
-        const sentence s = draw_sentence(c, low, (int)longest, held_out);
+        const sentence s = draw_sentence(r, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
             tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
         lengths[b] = s.length;
@@ -130,14 +130,14 @@ static double equal_fraction(th_tensor *a, th_tensor *b) /* the share of equal e
 /* Measures held-out sentences of low to high tokens. right: the share that the model classifies right. nearest: the
  * share that the nearest noun classifies right. subject: the share in which the largest attention weight of [class],
  * over all heads, is at the subject. */
-static score measure(th_module *model, rng *c, int low, int high)
+static score measure(th_module *model, rng *r, int low, int high)
 {
     score s = {0};
     sentences fresh = sentences_new(model->ctx, TEST_BATCH, high);
     th_no_grad_begin(model->ctx);
     for (int round = 0; round < TESTS; round++) {
         th_tensor *weights[2] = {NULL};
-        draw_sentences(&fresh, c, low, true);
+        draw_sentences(&fresh, r, low, true);
         th_tensor *answer = th_argmax(classify(model, &fresh, weights), -1);              /* (B) */
         th_tensor *class_weights = th_max(th_select(weights[1], 2, 0), TH_AXES(1), NULL); /* of [class], (B, T) */
         s.right += equal_fraction(th_cast(answer, TH_INT32), fresh.labels) / (double)TESTS;
@@ -218,11 +218,11 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
     th_progress *bar = quiet || th_group_rank(group) > 0 ? NULL : th_progress_new(ctx, &line);
     note_precision_time(ctx, bar);
-    rng c = {(uint64_t)seed};
+    rng r = {(uint64_t)seed};
     sentences batch_sentences = sentences_new(ctx, batch, TRAINED);
     int64_t step = 0;
     for (; step < steps && !should_stop_training(group, interrupted); step++) {
-        draw_sentences(&batch_sentences, &c, SHORTEST, false); /* the same in every process */
+        draw_sentences(&batch_sentences, &r, SHORTEST, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
             const sentences shard_sentences = shard_of(&batch_sentences, &shard);
@@ -246,9 +246,9 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
 static th_status report(th_module *model, int64_t step, double loss)
 {
     th_context *ctx = model->ctx;
-    rng c = {~(uint64_t)seed};
-    const score short_ones = measure(model, &c, SHORTEST, TRAINED);
-    const score longer = measure(model, &c, TRAINED + 1, LONGEST);
+    rng r = {~(uint64_t)seed};
+    const score short_ones = measure(model, &r, SHORTEST, TRAINED);
+    const score longer = measure(model, &r, TRAINED + 1, LONGEST);
     if (th_error_code(ctx))
         return th_error_code(ctx);
     if (!quiet) {

@@ -68,11 +68,11 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 }
 
 /* Draws other dates for all rows. */
-static void draw_pairs(pairs *p, rng *c, bool held_out)
+static void draw_pairs(pairs *p, rng *r, bool held_out)
 {
     char text[DATE_SIZE], iso[ISO_SIZE];
     for (int64_t b = 0; b < th_size(p->lengths, 0); b++) {
-        draw_date(c, held_out, text, iso);
+        draw_date(r, held_out, text, iso);
         set_pair(p, b, text, iso);
     }
 }
@@ -180,7 +180,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pair
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
     note_precision_time(ctx, bar);
     pairs batch_pairs = pairs_new(ctx, batch);
-    rng c = {(uint64_t)seed};
+    rng r = {(uint64_t)seed};
     char text[DATE_SIZE];
     int64_t step = 0;
     for (int64_t next = 0; step < steps && !should_stop_training(group, interrupted); step++) {
@@ -189,7 +189,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pair
             th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one->written, 0, text));
             next = step == 0 ? 100 : 2 * step;
         }
-        draw_pairs(&batch_pairs, &c, false); /* the same in every process */
+        draw_pairs(&batch_pairs, &r, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);)
             if (run_shard(model, &batch_pairs, &shard))
@@ -209,9 +209,9 @@ static double measure(th_context *ctx, th_module *model)
     char source_text[DATE_SIZE], translation[DATE_SIZE];
     double right = 0;
     pairs p = pairs_new(ctx, TEST_BATCH);
-    rng c = {~(uint64_t)seed};
+    rng r = {~(uint64_t)seed};
     for (int round = 0; round < TESTS; round++) {
-        draw_pairs(&p, &c, true);
+        draw_pairs(&p, &r, true);
         translate(model, &p);
         right += exact_fraction(&p) / (double)TESTS;
         for (int64_t b = 0; round == 0 && b < 8 && !quiet; b++)

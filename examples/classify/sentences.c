@@ -14,9 +14,9 @@ const char *const spelling[WORDS] = {
 };
 
 /* Appends one of the `choices` words that begin with `first`. A word that does not fit is only counted. */
-static void add_word(sentence *s, rng *c, int first, int choices)
+static void add_word(sentence *s, rng *r, int first, int choices)
 {
-    const int word = first + rng_below(c, choices);
+    const int word = first + rng_below(r, choices);
     if (s->length < LONGEST)
         s->word[s->length] = word;
     s->length++;
@@ -25,25 +25,25 @@ static void add_word(sentence *s, rng *c, int first, int choices)
 
 /* Appends a noun phrase: "the old king", "the dog with the key", "the girl that saw the dogs", "the girl that the dogs
  * saw". Phrases nest. Returns the position of the first noun. */
-static int add_noun_phrase(sentence *s, rng *c)
+static int add_noun_phrase(sentence *s, rng *r)
 {
     if (s->length >= LONGEST) /* too long already */
         return 0;
-    add_word(s, c, THE, 1);
-    while (rng_below(c, 4) == 0)
-        add_word(s, c, ADJECTIVE, KIND);
-    const int noun = s->length, extension = rng_below(c, 8);
-    add_word(s, c, NOUN, WORDS - NOUN);
+    add_word(s, r, THE, 1);
+    while (rng_below(r, 4) == 0)
+        add_word(s, r, ADJECTIVE, KIND);
+    const int noun = s->length, extension = rng_below(r, 8);
+    add_word(s, r, NOUN, WORDS - NOUN);
     if (extension < 2)
-        add_word(s, c, PREPOSITION, KIND);
+        add_word(s, r, PREPOSITION, KIND);
     if (extension == 2 || extension == 3)
-        add_word(s, c, THAT, 1);
+        add_word(s, r, THAT, 1);
     if (extension == 2)
-        add_word(s, c, VERB, KIND);
+        add_word(s, r, VERB, KIND);
     if (extension < 4)
-        add_noun_phrase(s, c);
+        add_noun_phrase(s, r);
     if (extension == 3)
-        add_word(s, c, VERB, KIND);
+        add_word(s, r, VERB, KIND);
     return noun;
 }
 
@@ -61,26 +61,26 @@ static int nearest_noun(const sentence *s)
     }
 }
 
-sentence draw_sentence(rng *c, int low, int high, bool held_out)
+sentence draw_sentence(rng *r, int low, int high, bool held_out)
 {
     sentence s;
-    const int shortest = low + rng_below(c, high - low); /* otherwise most sentences would be short */
+    const int shortest = low + rng_below(r, high - low); /* otherwise most sentences would be short */
     do {
         s = (sentence){.checksum = 0};
-        add_word(&s, c, CLASS, 1);
-        if (rng_below(c, 2)) {
-            add_word(&s, c, PREPOSITION, KIND);
-            add_noun_phrase(&s, c);
-            add_word(&s, c, COMMA, 1);
+        add_word(&s, r, CLASS, 1);
+        if (rng_below(r, 2)) {
+            add_word(&s, r, PREPOSITION, KIND);
+            add_noun_phrase(&s, r);
+            add_word(&s, r, COMMA, 1);
         }
-        const bool question = rng_below(c, 2);
+        const bool question = rng_below(r, 2);
         if (question)
-            add_word(&s, c, GAP, 1);
-        s.subject = add_noun_phrase(&s, c);
+            add_word(&s, r, GAP, 1);
+        s.subject = add_noun_phrase(&s, r);
         if (!question)
-            add_word(&s, c, GAP, 1);
-        add_word(&s, c, COMPLEMENT, KIND);
-        add_word(&s, c, question ? QUESTION : STOP, 1);
+            add_word(&s, r, GAP, 1);
+        add_word(&s, r, COMPLEMENT, KIND);
+        add_word(&s, r, question ? QUESTION : STOP, 1);
     } while (s.length < shortest || s.length > high || (s.checksum % 10 == 0) != held_out);
     s.plural = (s.word[s.subject] - NOUN) % 2;
     s.nearest_plural = (s.word[nearest_noun(&s)] - NOUN) % 2;

@@ -22,6 +22,6 @@ typedef struct {
 
 /* Draws a sentence of low to high tokens, with lengths of about equal frequency; SHORTEST <= low < high <= LONGEST. One
  * sentence in ten is held out: held_out draws only such sentences, otherwise only the others are drawn. */
-sentence draw_sentence(rng *c, int low, int high, bool held_out);
+sentence draw_sentence(rng *r, int low, int high, bool held_out);
 
 #endif

@@ -94,18 +94,18 @@ static int write_field(char *text, size_t size, date d, char letter, text_style 
     }
 }
 
-void draw_date(rng *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE])
+void draw_date(rng *r, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE])
 {
     int number;
     do
-        number = rng_below(c, DAYS);
+        number = rng_below(r, DAYS);
     while ((number % 10 == 0) != held_out);
     const date d = date_from_days(number);
     snprintf(iso, ISO_SIZE, "%04u-%02u-%02u", (unsigned)d.year % 10000, (unsigned)d.month % 100, (unsigned)d.day % 100);
 
-    const text_style m = {.cut = rng_below(c, 2), .full_stop = rng_below(c, 2), .letters = rng_below(c, 3)};
+    const text_style m = {.cut = rng_below(r, 2), .full_stop = rng_below(r, 2), .letters = rng_below(r, 3)};
     int length = 0;
-    for (const char *f = formats[rng_below(c, FORMATS)]; *f; f++) {
+    for (const char *f = formats[rng_below(r, FORMATS)]; *f; f++) {
         const size_t size = (size_t)(DATE_SIZE - length);
         length += *f == '%' ? write_field(text + length, size, d, *++f, m) : snprintf(text + length, size, "%c", *f);
     }

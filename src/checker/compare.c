@@ -105,7 +105,7 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 /* -- analytic gradients -- */
 
 /* The arrays of a comparison. */
-typedef struct comparison_memory {
+typedef struct workspace {
     double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
     double *unit;               /* [rows]: 0 between backwards; NULL in fast mode */
     double *cotangent;          /* [rows]: random */
@@ -117,9 +117,9 @@ typedef struct comparison_memory {
     double largest;            /* largest analytic derivative of the leaf */
     th_shape output_shape;
     th_comparison comparison;
-} comparison_memory;
+} workspace;
 
-static bool compute_analytic_gradients(th_checker *checker, comparison_memory *w)
+static bool compute_analytic_gradients(th_checker *checker, workspace *w)
 {
     th_tensor_impl *output = run_recorded(checker);
     random_vector(checker, w->cotangent, checker->rows);
@@ -145,8 +145,8 @@ static bool compute_analytic_gradients(th_checker *checker, comparison_memory *w
 /* -- full mode: the whole Jacobian -- */
 
 /* Compares two sums in one column: backward under all outputs at once, and two backwards. */
-static void compare_sums(th_checker *checker, const comparison_memory *w, int64_t column, double error,
-                         th_verdict *verdict, double *analytic, th_finding *finding)
+static void compare_sums(th_checker *checker, const workspace *w, int64_t column, double error, th_verdict *verdict,
+                         double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
@@ -164,8 +164,7 @@ static void compare_sums(th_checker *checker, const comparison_memory *w, int64_
     *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
 }
 
-static bool compare_element(th_checker *checker, comparison_memory *w, th_leaf *leaf, int64_t element,
-                            th_finding *finding)
+static bool compare_element(th_checker *checker, workspace *w, th_leaf *leaf, int64_t element, th_finding *finding)
 {
     const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first_column + element;
     const th_line line = {.leaf = leaf,
@@ -203,7 +202,7 @@ static bool compare_element(th_checker *checker, comparison_memory *w, th_leaf *
 
 /* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
  * outputs either. */
-static bool compare_zero_derivatives(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
+static bool compare_zero_derivatives(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t e = leaf->first_column; e < leaf->first_column + leaf->numel; e++)
@@ -219,7 +218,7 @@ static bool compare_zero_derivatives(th_checker *checker, comparison_memory *w, 
     return true;
 }
 
-static bool compare_leaf_full(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_full(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
 {
     finding->analytic_jacobian = w->analytic + leaf->first_column;
     finding->numeric_jacobian = w->numeric + leaf->first_column;
@@ -246,8 +245,7 @@ static double dot(const double *a, const double *b, int64_t count)
 }
 
 /* Compares the change of <cotangent, output> along a random direction through one leaf with the gradient. */
-static bool compare_direction(th_checker *checker, comparison_memory *w, th_leaf *leaf, bool thorough,
-                              th_finding *finding)
+static bool compare_direction(th_checker *checker, workspace *w, th_leaf *leaf, bool thorough, th_finding *finding)
 {
     th_line line = random_direction(checker, leaf, w->gradient_once + leaf->first_column, w->direction, w->start);
     line.thorough = thorough;
@@ -263,7 +261,7 @@ static bool compare_direction(th_checker *checker, comparison_memory *w, th_leaf
 
 /* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. At
  * kinks, the first one is an element that is 0, if there is one. */
-static int64_t choose_element(th_checker *checker, const comparison_memory *w, const th_leaf *leaf, int sample)
+static int64_t choose_element(th_checker *checker, const workspace *w, const th_leaf *leaf, int sample)
 {
     for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
         if (th_checker_element(leaf, e) == 0)
@@ -283,8 +281,7 @@ static int64_t choose_element(th_checker *checker, const comparison_memory *w, c
     return best;
 }
 
-static bool compare_sample(th_checker *checker, comparison_memory *w, th_leaf *leaf, int64_t element,
-                           th_finding *finding)
+static bool compare_sample(th_checker *checker, workspace *w, th_leaf *leaf, int64_t element, th_finding *finding)
 {
     const int64_t column = leaf->first_column + element;
     const double once = w->gradient_once[column], twice = w->gradient_twice[column];
@@ -321,7 +318,7 @@ static bool all_zero(const double *values, int64_t count)
     return true;
 }
 
-static bool compare_leaf_fast(th_checker *checker, comparison_memory *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_fast(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
     const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
@@ -346,7 +343,7 @@ static bool compare_leaf_fast(th_checker *checker, comparison_memory *w, th_leaf
 
 /* -- both modes -- */
 
-static bool compare_leaves(th_checker *checker, comparison_memory *w)
+static bool compare_leaves(th_checker *checker, workspace *w)
 {
     th_finding selected = {.leaf = NULL};
     for (int64_t i = 0; i < checker->leaves.count && selected.verdict.kind != TH_WRONG; i++) {
@@ -378,7 +375,7 @@ bool th_checker_compare(th_checker *checker, bool full)
     double *memory = th_checker_allocate(checker->ctx, "check_gradient", count);
     if (memory == NULL)
         return false;
-    comparison_memory w = {.cotangent = memory, .gradient_once = memory + m};
+    workspace w = {.cotangent = memory, .gradient_once = memory + m};
     w.gradient_twice = w.gradient_once + n;
     w.expected = w.gradient_twice + n;
     w.direction = w.expected + n;
