@@ -189,6 +189,6 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
     th_status status = th_check_writable(t, operation);
     if (status == TH_OK)
         status = th_safetensors_entry_read(entry, t, operation);
-    th_storage_changed(t->storage);
+    th_storage_mark_changed(t->storage);
     return status;
 }

@@ -2,8 +2,8 @@
  * text that is written, byte by byte. The choice of a family. */
 #include <string.h>
 
-#include "models/families/choice.h"
 #include "models/families/config.h"
+#include "models/families/family.h"
 #include "models/families/writer.h"
 
 #include "memory.h"

@@ -7,7 +7,6 @@
 #include "models/families/family.h"
 #include "models/families/fields.h"
 #include "models/families/options.h"
-#include "models/families/rotary.h"
 
 #include "suite.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/gguf/file.h"
+#include "tensor/error.h"
 
 #include "folder.h"
 #include "gguf_bytes.h"

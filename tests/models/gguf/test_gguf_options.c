@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/families/layers.h"
+#include "models/families/family.h"
 #include "models/families/options.h"
 #include "models/gguf/options.h"
 
