@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 INSTANCE = re.compile(r"CMakeFiles/tapehead_f(32|64)_([a-z0-9]+)\.dir")
 ANALYZED_INSTANCE = ("32", "avx2")
 
