@@ -162,7 +162,7 @@ static void pack_b_task(const product_pass *pass, int64_t index, int worker)
 static int64_t b_tasks(const product_pass *pass)
 {
     const int64_t blocks = th_ceil_div(pass->steps, TH_PRODUCT_BLOCK);
-    return pass->plan->b_shared ? th_ceil_div(pass->columns, pass->plan->pack_columns) * blocks : 0;
+    return pass->plan->b == TH_B_SHARED ? th_ceil_div(pass->columns, pass->plan->pack_columns) * blocks : 0;
 }
 
 static int64_t a_tasks(const product_pass *pass)
@@ -312,7 +312,7 @@ static void multiply_own(const th_product_plan *p, const task *t, int64_t step, 
 static void multiply_block(const product_pass *pass, const task *t)
 {
     const th_product_plan *p = pass->plan;
-    if (p->b_stream) {
+    if (p->b == TH_B_STREAM) {
         multiply_stream(p, t);
         return;
     }
@@ -324,13 +324,13 @@ static void multiply_block(const product_pass *pass, const task *t)
                                   .c_row = t->c_row};
         set_a(pass, t, step, &block);
         set_init(p, t, step, &block);
-        if (p->b_shared)
+        if (p->b == TH_B_SHARED)
             multiply_shared(pass, t, step, &block);
-        else if (p->b_few_rows && p->load_columns > 0)
+        else if (p->b == TH_B_FEW_ROWS && p->load_columns > 0)
             multiply_few_rows_loaded(p, t, step, &block);
-        else if (p->b_few_rows)
+        else if (p->b == TH_B_FEW_ROWS)
             multiply_few_rows(p, t, step, &block);
-        else if (p->b_in_place)
+        else if (p->b == TH_B_IN_PLACE)
             multiply_in_place(p, t, step, &block);
         else
             multiply_own(p, t, step, &block);
@@ -383,7 +383,7 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
         pass.column_blocks = th_ceil_div(pass.columns, p.column_block);
         for (pass.step = 0; pass.step < product->k; pass.step += p.pass_steps) {
             pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
-            if (p.a_shared || p.b_shared)
+            if (p.a_shared || p.b == TH_B_SHARED)
                 th_parallel(team, a_tasks(&pass) + b_tasks(&pass), pack_task, &pass);
             th_parallel(team, th_product_row_blocks(&p) * pass.column_blocks, block_task, &pass);
         }

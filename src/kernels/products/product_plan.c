@@ -84,27 +84,36 @@ static void plan_rows(th_product_plan *p, int64_t tasks, int threads)
     p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)), row_unit(p));
 }
 
-/* Decides how B is read: in place, packed by each task, or packed by the team. */
+/* Decides how B is read. */
+static th_product_b b_of(const th_product_plan *p)
+{
+    const th_product *product = &p->product;
+    const bool in_float = !p->parts, packs_stored = th_product_packs_stored(p);
+    const bool lines = product->b_row == 1 && (!product->b_storage || product->b_col != 1); /* columns are contiguous */
+    if (in_float && !product->b_storage && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p)))
+        return TH_B_IN_PLACE;
+    if (in_float && lines && product->m <= TH_STREAM_ROWS && product->a_col == 1 &&
+        (!product->b_storage || packs_stored))
+        return TH_B_STREAM;
+    if (p->multiply.few_rows && lines && !packs_stored && product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS))
+        return TH_B_FEW_ROWS;
+    return product->m > p->row_block ? TH_B_SHARED : TH_B_OWN;
+}
+
+/* Plans how B is read, and the passes over C. */
 static void plan_b(th_product_plan *p)
 {
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place =
-        !p->parts && !product->b_storage && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
-    const bool lines = product->b_row == 1 && (!product->b_storage || product->b_col != 1); /* columns are contiguous */
-    p->b_stream = !p->b_in_place && !p->parts && lines && product->m <= TH_STREAM_ROWS && product->a_col == 1 &&
-                  (!product->b_storage || th_product_packs_stored(p));
-    p->b_few_rows = !p->b_in_place && !p->b_stream && p->multiply.few_rows && lines && !th_product_packs_stored(p) &&
-                    product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS);
-    if (p->b_few_rows)
+    p->b = b_of(p);
+    if (p->b == TH_B_FEW_ROWS)
         p->multiply.pack_a = p->multiply.pack_few;
-    p->b_shared = !p->b_in_place && !p->b_few_rows && !p->b_stream && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
-    p->b_bytes = p->b_few_rows || p->b_stream ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
-    if (p->b_shared) {
+    p->b_bytes = p->b == TH_B_OWN ? OWN_PANELS * p->panel_bytes : p->b == TH_B_IN_PLACE ? p->panel_bytes : 0;
+    if (p->b == TH_B_SHARED) {
         const int64_t all = th_ceil_div(product->n, p->multiply.columns);
         const int64_t passes = th_ceil_div(all, SHARED_BYTES / (int64_t)p->panel_bytes); /* of about the same size */
         const int64_t panels = th_ceil_div(all, passes);
@@ -112,12 +121,11 @@ static void plan_b(th_product_plan *p)
         p->pass_columns = th_smaller(product->n, panels * p->multiply.columns);
         p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
         p->b_shared_bytes = (size_t)(panels * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
-        p->b_bytes = 0;
     }
     p->load_columns = 0;
     p->load_bytes = 0;
     /* A sum of one part has no blocks. All steps at once are in the order of memory. */
-    const bool few_stored = p->b_few_rows && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
+    const bool few_stored = p->b == TH_B_FEW_ROWS && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
     p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK) : TH_PRODUCT_BLOCK;
     if (product->b_storage && !few_stored &&
         !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
@@ -144,7 +152,7 @@ static void balance_rows(th_product_plan *p, int threads)
     const int64_t m = p->product.m, columns = th_ceil_div(p->pass_columns, p->column_block);
     const double most = th_product_work(&p->product) / (double)TH_PRODUCT_TASK; /* tasks */
     const int64_t tasks = th_ceil_div(m, p->row_block) * columns;
-    if (tasks > 2 * (int64_t)threads || !(p->b_shared || p->b_in_place))
+    if (tasks > 2 * (int64_t)threads || (p->b != TH_B_SHARED && p->b != TH_B_IN_PLACE))
         return;
     const int64_t before = th_ceil_div(tasks, threads) * p->row_block;
     int64_t least = before;
@@ -188,13 +196,13 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, p->block_steps);
-    p->pack_a = p->parts || (p->product.m > 1 && !p->b_stream && (p->b_few_rows || packing_a_pays(p)));
+    p->pack_a = p->parts || (p->product.m > 1 && p->b != TH_B_STREAM && (p->b == TH_B_FEW_ROWS || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a
             ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
             : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
-    const bool pays = p->b_shared || (p->parts && p->product.m * steps > LITTLE_A);
+    const bool pays = p->b == TH_B_SHARED || (p->parts && p->product.m * steps > LITTLE_A);
     p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES &&
                   p->block_steps == TH_PRODUCT_BLOCK;
     p->a_shared_bytes = 0;

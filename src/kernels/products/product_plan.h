@@ -7,14 +7,24 @@
 #include "kernels/products/product.h"
 #include "kernels/sizes.h"
 
+/* How a task reads B. */
+typedef enum th_product_b {
+    TH_B_IN_PLACE, /* its rows are contiguous */
+    TH_B_STREAM,   /* in place, over all steps: its columns are contiguous, and C has one to three rows */
+    TH_B_FEW_ROWS, /* in place, or from loaded columns, transposed in registers: C has few rows */
+    TH_B_OWN,      /* from panels that the task packs, a few at a time */
+    TH_B_SHARED    /* from panels that the team packs for all tasks */
+} th_product_b;
+
 typedef struct th_product_plan {
     const th_kernels *kernels;
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    bool parts; /* operands are split into bfloat16 parts when they are packed; with b_few_rows B is split when read */
-    bool pack_a, a_shared, b_in_place, b_few_rows, b_stream, b_shared,
-        c_buffer;                     /* shared: packed by the team for all tasks */
+    bool
+        parts; /* operands are split into bfloat16 parts when they are packed; with TH_B_FEW_ROWS B is split when read */
+    th_product_b b;
+    bool pack_a, a_shared, c_buffer;  /* a_shared: the team packs A for all tasks */
     int64_t row_block, column_block;  /* of a task */
     int64_t own_columns;              /* of B that a task packs at a time */
     int64_t pack_columns;             /* of B that a task packs for the team */
