@@ -172,8 +172,8 @@ th_status th_error_code(const th_context *ctx)
 static const char *no_context(void)
 {
     return th_machine_possible() ? "no context"
-                                 : "no context: this processor has none of the instruction sets that the library was "
-                                   "built for (TAPEHEAD_ISAS of its build)";
+                                 : "no context: this processor supports no instruction set that the library was built "
+                                   "for (TAPEHEAD_ISAS of its build)";
 }
 
 const char *th_error_message(const th_context *ctx)

@@ -78,13 +78,13 @@ END_TEST
 
 #else
 
-/* As on a processor that has none of the instruction sets of the build. */
+/* As on a processor that supports no instruction set of the build. */
 START_TEST(test_no_instruction_set)
 {
     unsetenv("TAPEHEAD_ISA");
     ck_assert(!th_machine_possible());
     ck_assert_ptr_null(th_context_new(NULL));
-    ck_assert_str_eq(th_error_message(NULL), "no context: this processor has none of the instruction sets that the "
+    ck_assert_str_eq(th_error_message(NULL), "no context: this processor supports no instruction set that the "
                                              "library was built for (TAPEHEAD_ISAS of its build)");
     ck_assert_str_eq(th_error_text(NULL), th_error_message(NULL));
     setenv("TAPEHEAD_ISA", "baseline", 1);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# with_isa.sh PROGRAM [ARGUMENT...]: runs a test with the instruction set TAPEHEAD_ISA. If this processor does not have it, prints
-# that and exits with 77, which ctest reports as skipped.
+# with_isa.sh PROGRAM [ARGUMENT...]: runs a test with the instruction set TAPEHEAD_ISA. If this processor or the build (BUILT_ISAS) does
+# not have it, prints that and exits with 77, which ctest reports as skipped.
 set -eu
 
 case ${TAPEHEAD_ISA:-} in
@@ -14,4 +14,13 @@ for flag in $needed; do
         exit 77
     fi
 done
+if [ -n "${TAPEHEAD_ISA:-}" ] && [ -n "${BUILT_ISAS:-}" ]; then
+    case " $BUILT_ISAS " in
+    *" $TAPEHEAD_ISA "*) ;;
+    *)
+        echo "skipped: this build has no $TAPEHEAD_ISA (TAPEHEAD_ISAS)"
+        exit 77
+        ;;
+    esac
+fi
 exec "$@"

@@ -39,8 +39,9 @@ extern const int th_isa_choice_count;
 /* Lists the names of all choices: "TAPEHEAD_ISA must be baseline, avx2 or ...". */
 extern const char th_isa_choice_names[];
 
-/* Returns the choice without TAPEHEAD_ISA: the best for which the library was built. NULL if this processor has none of
- * those. When a context first sets a precision of bfloat16 parts, th_path_automatic (paths.h) replaces its products. */
+/* Returns the choice without TAPEHEAD_ISA, the best one for which the library was built. Returns NULL if this processor
+ * supports no instruction set of the build. When a context first sets a precision of bfloat16 parts, th_path_automatic
+ * (paths.h) replaces its products. */
 const th_isa_choice *th_isa_automatic(void);
 
 #endif

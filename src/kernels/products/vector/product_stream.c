@@ -16,8 +16,8 @@ TH_INLINE int64_t near_bytes(int storage)
     return storage == TH_Q8_0 || storage == TH_Q4_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
 }
 
-/* -- products without a stored panel. These loops are unrolled and take long to compile: so only for the types and numbers
- * of rows that a stored panel makes slower, and each is a function, because the others would take its registers -- */
+/* -- products without a stored panel. These loops are unrolled and take long to compile. They exist for the types and
+ * numbers of rows that are slower with a stored panel. Each loop is a function, so that it has all registers -- */
 
 /* Computes the products of `rows` rows and `steps` steps of a panel, total[group][row]. */
 TH_INLINE void multiply_directly(int rows, int storage, const column_set *set, const real *a, int64_t a_row,
