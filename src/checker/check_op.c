@@ -4,7 +4,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "checker/check_op.h"
+#include "checker/check_op_parts.h"
 #include "checker/limits.h"
 #include "checker/report.h"
 #include "checker/samples.h"

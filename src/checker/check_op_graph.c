@@ -1,11 +1,11 @@
-/* Runs an operation in the middle of a graph (check_op.h).
+/* Runs an operation in the middle of a graph (check_op_parts.h).
  *
  *     leaf -> copy ------------> operation -> probe, which is the loss
  *                \_ probe         copy _/
  *
  * A copy turns a leaf into a result, so that the driver may write gradients over values. A probe is the inner product
  * with constants. Its known gradients reach the outputs of the operation, and its inputs. */
-#include "checker/check_op.h"
+#include "checker/check_op_parts.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* Runs a kernel between guards (check_op.h).
+/* Runs a kernel between guards (check_op_parts.h).
  *
  * The plan moves every array that the kernel may write into memory with walls around it. The kernel then runs twice on
  * the same inputs. Uninitialized memory holds other bytes in the second run. This reveals an element that the kernel
  * did not write, and a result that depends on such memory. */
-#include "checker/check_op.h"
+#include "checker/check_op_parts.h"
 
 #include <string.h>
 

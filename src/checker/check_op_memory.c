@@ -1,5 +1,5 @@
-/* The memory of a guarded kernel (check_op.h). */
-#include "checker/check_op.h"
+/* The memory of a guarded kernel (check_op_parts.h). */
+#include "checker/check_op_parts.h"
 
 #include <stdarg.h>
 #include <string.h>

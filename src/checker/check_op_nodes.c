@@ -1,5 +1,5 @@
-/* The nodes around an operation in the graph of th_check_op (check_op.h). */
-#include "checker/check_op.h"
+/* The nodes around an operation in the graph of th_check_op (check_op_parts.h). */
+#include "checker/check_op_parts.h"
 
 #include "kernels/sizes.h"
 #include "tapehead/ops.h"

@@ -1,5 +1,5 @@
-/* Compares and reports the results of a variant (check_op.h). */
-#include "checker/check_op.h"
+/* Compares and reports the results of a variant (check_op_parts.h). */
+#include "checker/check_op_parts.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Checks empty tensors, and plans without data (check_op.h). */
-#include "checker/check_op.h"
+/* Checks empty tensors, and plans without data (check_op_parts.h). */
+#include "checker/check_op_parts.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* Special values in the inputs of an operation (check_op.h).
+/* Special values in the inputs of an operation (check_op_parts.h).
  *
  * Forward shows which outputs depend on an element: those that change if it becomes NaN or has another value. If two
  * elements have no such output in common, one of them cannot change the gradient of the other. */
-#include "checker/check_op.h"
+#include "checker/check_op_parts.h"
 
 #include <math.h>
 #include <string.h>

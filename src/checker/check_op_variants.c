@@ -1,6 +1,6 @@
-/* The variants of th_check_op (check_op.h). No variant takes difference quotients: its gradients must equal
+/* The variants of th_check_op (check_op_parts.h). No variant takes difference quotients: its gradients must equal
  * the gradients of the plainest variant, which were checked. */
-#include "checker/check_op.h"
+#include "checker/check_op_parts.h"
 
 #include <string.h>
 

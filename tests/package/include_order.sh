@@ -1,8 +1,7 @@
 #!/bin/sh
 # include_order.sh SOURCE: folders of src/ include each other in one direction only, as ARCHITECTURE.md shows. The list below has a
 # line for each folder: a file may include headers of the same folder, and the folders and headers on that line. The folders of
-# models/ include internals of the core through the headers in models/core only, each those of its subjects. They use no field of
-# a context.
+# models/ include internals of the core through the headers in models/core only, and use no field of a context.
 set -eu
 cd "$1/src"
 
@@ -47,7 +46,7 @@ for folder in $(ls -d */ kernels/*/ models/*/ models/text/*/ | sed 's|/$||' | gr
         echo "src/$folder has no line in $0: add one with the folders that it may include" >&2
         exit 1
     fi
-    # Folders inside this one that have lines of their own
+    # Folders inside this one that have a line
     inner=$(printf '%s\n' "$folders" | sed -n "s,^ *\($folder/[a-z0-9_/]*\):.*,\1,p" | paste -sd'|' -)
     own=$folder${inner:+/[a-z0-9_]*\.h}
     pattern=$(printf '%s|' $below)

@@ -1,7 +1,7 @@
 /* The parts of th_check_op (check_op.c): nodes, guards and their memory, the graph around an operation, the variants of
  * its conditions, special values, and checks of sizes. */
-#ifndef TH_CHECKER_CHECK_OP_H
-#define TH_CHECKER_CHECK_OP_H
+#ifndef TH_CHECKER_CHECK_OP_PARTS_H
+#define TH_CHECKER_CHECK_OP_PARTS_H
 
 #include "autograd/frame.h"
 #include "checker/checker.h"
