@@ -29,8 +29,8 @@ typedef struct th_context_options {
 } th_context_options;
 
 /* Creates a context. options may be NULL. Returns NULL only if the allocator returns NULL or unaligned memory, if the
- * limit is below what a context needs, if 4096 contexts exist, or if the library was built for other processors
- * (TAPEHEAD_ISAS of its build; th_error_message(NULL) says so). If an option is illegal, or the environment
+ * limit is below what a context needs, if 4096 contexts exist, or if the library was built for other processors. In
+ * the last case th_error_message(NULL) says so (TAPEHEAD_ISAS of the build). If an option is illegal, or the environment
  * (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does not have, the returned context has a pending
  * error. Free it with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
