@@ -44,8 +44,8 @@ int th_axis_shift(double magnitude);
 double th_axis_shifted(double value, int shift);
 /* Writes the label of a tick: the number shifted * 10^shift, with this many significant digits. */
 void th_axis_label(char *text, size_t size, double shifted, int shift, int digits);
-/* Returns a step of 1, 2 or 5 times a power of ten that cuts `range`, which is positive and shifted, into at most
- * `count` parts. */
+/* Returns a step of 1, 2 or 5 times a power of ten that divides `range` into at most `count` intervals. range is
+ * positive and shifted. */
 double th_nice_step(double range, int count);
 
 #endif

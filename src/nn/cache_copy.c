@@ -14,8 +14,8 @@ typedef struct copy_work {
 } copy_work;
 
 /* Copies positions begin .. begin + CHUNK - 1 of head h, for all sequences with another sequence as their source. The
- * first pass copies all sources to the scratch memory, and the second pass copies them to their sequences, because a
- * sequence may be a source too. */
+ * first pass copies all sources to the scratch memory. The second pass copies them to their sequences. Two passes are
+ * necessary because a sequence may be a source too. */
 static void copy_chunk(const copy_work *work, const th_tensor_impl *t, int64_t h, int64_t begin, char *scratch)
 {
     const int64_t element = (int64_t)th_dtype_size(t->dtype), row = t->stride[2] * element;

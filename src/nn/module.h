@@ -80,8 +80,8 @@ th_module *th_module_add_part(th_module *m, const char *name, th_module *child);
  * adapters. */
 th_tensor *th_module_add_adapter_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype);
 
-/* Returns TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive, the others (0 is a default) are
- * not negative, and none exceeds INT64_MAX / 4. */
+/* Checks that the first two sizes (width and heads) are positive, the others (0 is a default) are not negative, and
+ * none exceeds INT64_MAX / 4. Errors: TH_ERROR_ARGUMENT. */
 th_status th_check_widths(th_context *ctx, const char *layer, int count, const int64_t *sizes);
 
 /* Returns whether m has this type. The user may have replaced its forward. */

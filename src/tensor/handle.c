@@ -5,7 +5,7 @@
  * the tensors of the current step, in the order of their numbers. So a smaller number belongs to an earlier step.
  *
  * The implementation of a freed owned tensor is reused with a new handle, as often as the bits of a handle can count.
- * Then it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and the
+ * Then it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors). The
  * handle of a tensor that has ended never reaches another tensor. With 32 bits handles repeat sooner
  * (handle_bits.h). */
 #include <string.h>

@@ -154,8 +154,8 @@ static inline void *th_tensor_data(const th_tensor_impl *t)
 TH_PRIVATE_API int64_t th_tensor_numel(const th_tensor_impl *t);
 /* Returns the tensor as an operation sees it. */
 TH_PRIVATE_API th_array th_tensor_array(const th_tensor_impl *t);
-/* Sets `resolved` to the index of an element along each axis, given a caller's index, which may count from the end of
- * an axis with a negative number. Errors: TH_ERROR_INDEX if it is outside t. */
+/* Sets `resolved` to the index of an element along each axis, given a caller's index. A negative index counts from the
+ * end of its axis. Errors: TH_ERROR_INDEX if it is outside t. */
 th_status th_element_index(const th_tensor_impl *t, const char *operation, const th_shape *index,
                            int64_t resolved[TH_MAX_DIMS]);
 /* Checks that no two elements of t share memory, as they do in an expanded view. Errors: TH_ERROR_STATE. */
