@@ -1,7 +1,14 @@
-/* scaled_dot_product_attention: y = softmax(cap(q kᵀ scale) + alibi + mask) v, computed in tiles, forward and backward.
- * Nothing of size T x S is stored. This file has the shape rule, the gradient's derivation and the samples.
- * shared/attention_plan.c plans a call, kernels/attention/attention.h computes the tiles, shared/mask.h interprets
- * masks. */
+/* scaled_dot_product_attention: O = dropout(softmax(cap(Q Kᵀ scale) + alibi + mask)) V, computed in tiles, forward and
+ * backward. Nothing of size T x S is stored. This file has the shape rule and the samples. shared/attention_plan.c
+ * plans a call, kernels/attention/attention.h computes the tiles, shared/mask.h interprets masks.
+ *
+ * docs/attention-backward.md derives the gradient. These letters are the same in the kernels, lessons and pages:
+ *
+ *     X = Q Kᵀ scale                      dQ = dX K scale,  dK = dXᵀ Q scale
+ *     S = cap(X) + alibi + mask           dX = dS cap'(X);  the scores
+ *     A = softmax(S)                      dS = A (dA - rowsum(A dA));  the weights
+ *     P = A M, M the dropout factors      dA = dP M
+ *     O = P V                             dP = dO Vᵀ,  dV = Pᵀ dO */
 #include <math.h>
 #include <string.h>
 
@@ -147,12 +154,6 @@ static void clear_without_heads(const th_call *call)
             th_fill_array(call->ctx, &call->input_gradient[i], 0);
 }
 
-/* With X = q kᵀ scale, S = cap(X) + alibi + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
- *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
- *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (rows of P dP and O dO have equal sums)
- *     dX = dS (1 - tanh²(X / soft_cap)),   dQ = dX K scale,   dK = dXᵀ Q scale,   dmask = dS,
- *     dslope = -sum_ts |s - position_t| dS_ts.
- * P is recomputed as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *call)
 {
     const th_attention_plan *p = call->plan;
@@ -239,8 +240,8 @@ static const th_sample attention_samples[] = {
 
 const th_op th_op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .value = "O = m P V, P = softmax(cap(Q Kᵀ scale) + alibi + mask), m dropout",
-    .gradient = "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dX = dS cap', dQ = dX K scale, dK = dXᵀ Q "
+    .value = "O = P V, P = A M, A = softmax(cap(Q Kᵀ scale) + alibi + mask), M dropout",
+    .gradient = "dV = Pᵀ dO, dA = M dO Vᵀ, dS = A (dA - rowsum(O dO)), dX = dS cap', dQ = dX K scale, dK = dXᵀ Q "
                 "scale, dmask = dS, dslope = -sum |key - position| dS",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE) |

@@ -1,9 +1,11 @@
 /* Scaled dot-product attention, fused: value and gradients over strided memory, float32 and float64.
  *
- *     o = dropout(softmax(cap(scale q kᵀ) + alibi + mask)) v
+ *     O = dropout(softmax(cap(scale Q Kᵀ) + alibi + mask)) V
  *
  * It is computed in tiles, a block of queries by a block of keys (Rabe & Staats 2021, Dao et al. 2022): nothing of size
- * T x S is stored. The forward saves o and the log-sum-exp of each row; the backward recomputes the scores. Letters: N
+ * T x S is stored. The forward saves O and the log-sum-exp of each row; the backward recomputes the scores.
+ *
+ * The letters of matrices (X, S, A, P, O and their gradients) are those of ops/scaled_dot_product_attention.c. Sizes: N
  * leading dimensions (an index over them is one head of one example), T queries, S keys, D width of queries and keys,
  * Dv width of values.
  *

@@ -1,23 +1,20 @@
 /* The backward of attention (attention.h).
  *
- * With z = cap(scale q kᵀ) + alibi + mask, P = exp(z - log_sum_exp), M the dropout multipliers, and o = (P ∘ M) v:
+ * docs/attention-backward.md derives the gradient, with the letters of ops/scaled_dot_product_attention.c. Here A =
+ * exp(S - log_sum_exp) is recomputed, and dlse is the gradient of the log-sum-exp:
  *
- *     dv = (P ∘ M)ᵀ do
- *     d(P ∘ M) = do vᵀ =: G
- *     dz_ts = P_ts (M_ts G_ts - sum_j P_tj M_tj G_tj) + P_ts dlse_t         (softmax's rule, and dlse/dz = P)
- *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
- *     dx = scale dz, with a soft cap times cap'(scale q kᵀ) = 1 - tanh²(scale q kᵀ / soft_cap)
- *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - position| dz
- *
- * dadditive and dslope are summed along broadcast dimensions (attention_mask_gradient.c).
+ *     dV = Pᵀ dO,   dP = dO Vᵀ
+ *     dS = A (M dP - delta),   delta_t = O_t · dO_t - dlse_t
+ *     dX = dS cap'(X),   dQ = scale dX K,   dK = scale dXᵀ Q
+ *     dadditive = dS,   dslope = -|key - position| dS    (attention_mask_gradient.c sums both over broadcast dimensions)
  *
  * The log-sum-exp is known, so no running maximum is needed. Blocks of keys are smaller than in the forward, so that
- * all operands of one block stay in a cache. For each block of keys, and for each block of queries that sees any of
- * them, in order, a task recomputes P and dz, adds to dk and dv of the keys, and adds to dq.
+ * all operands of one block stay in a cache. A task takes each block of keys in order, and for it each block of queries
+ * that sees any of them. It recomputes A and dS, adds to dK and dV of the keys, and adds to dQ.
  *
  * A task is one head (or a group of heads that share k and v) with all its blocks of keys, or several heads. With few
- * heads, several blocks of keys of each head are computed at the same time. The first of them adds to dq directly. The
- * others write their dq to the workspace; afterwards these are added to dq in the order of the keys. So the order of
+ * heads, several blocks of keys of each head are computed at the same time. The first of them adds to dQ directly. The
+ * others write their dQ to the workspace; afterwards these are added to dQ in the order of the keys. So the order of
  * every sum is the same in both cases. */
 #include <string.h>
 
@@ -25,68 +22,70 @@
 #include "kernels/machine/parallel.h"
 
 enum {
-    MAX_TOGETHER = 16,   /* blocks of keys of a head computed at the same time */
-    TASKS_PER_THREAD = 2 /* wanted */
+    MAX_CONCURRENT_BLOCKS = 16, /* blocks of keys of a head computed at the same time */
+    TASKS_PER_THREAD = 2        /* wanted */
 };
 
 typedef struct backward_work {
     attention_problem problem;
     char *workspace;
     size_t worker_bytes;
-    int64_t group;      /* heads that share k and v */
-    int64_t groups;     /* of a task */
-    int64_t key_blocks; /* of a head */
-    int64_t together;   /* computed at the same time */
-    int64_t first;      /* the first of those */
-    char *parts;        /* (heads / group, together - 1, group, T, D): the dq of the other blocks */
-    int64_t part_stride;
+    int64_t group_size; /* heads that share k and v */
+    int64_t groups_of_task;
+    int64_t key_blocks;        /* of a head */
+    int64_t concurrent_blocks; /* computed at the same time */
+    int64_t first_block;       /* the first of those */
+    char *partial_dq; /* (heads / group_size, concurrent_blocks - 1, group_size, T, D): dQ of the other blocks */
+    int64_t partial_stride;
 } backward_work;
 
-static backward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+static backward_work plan_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
-    backward_work work = {.problem = th_attention_problem(machine, dtype, a), .group = 1, .together = 1};
+    backward_work work = {.problem = th_attention_problem(machine, dtype, a), .group_size = 1, .concurrent_blocks = 1};
     if (a->grouped && a->dims > 0 && a->size[a->dims - 1] > 0)
-        work.group = a->size[a->dims - 1];
+        work.group_size = a->size[a->dims - 1];
     work.key_blocks = th_ceil_div(a->keys, KEY_BLOCK);
-    work.part_stride = th_attention_stride(a->width);
-    const int64_t tasks = work.problem.heads / work.group, wanted = (int64_t)threads * TASKS_PER_THREAD;
+    work.partial_stride = th_attention_stride(a->width);
+    const int64_t tasks = work.problem.heads / work.group_size, wanted = (int64_t)threads * TASKS_PER_THREAD;
     if (threads > 1 && tasks > 0 && tasks < wanted)
-        work.together = th_smaller(th_smaller(th_ceil_div(wanted, tasks), work.key_blocks), MAX_TOGETHER);
-    work.groups = th_attention_heads_of_task(
-        tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
-        threads);
+        work.concurrent_blocks =
+            th_smaller(th_smaller(th_ceil_div(wanted, tasks), work.key_blocks), MAX_CONCURRENT_BLOCKS);
+    work.groups_of_task = th_attention_heads_of_task(tasks,
+                                                     2.5 * (double)work.group_size * (double)a->queries *
+                                                         (double)a->keys * (double)(a->width + a->value_width),
+                                                     threads);
     backward_memory m;
     work.worker_bytes = th_attention_reserve_backward(&work.problem, NULL, &m);
     return work;
 }
 
-static char *reserve_parts(const backward_work *work, attention_space *space)
+static char *reserve_partial_dq(const backward_work *work, attention_space *space)
 {
     const th_attention *a = work->problem.a;
     int64_t rows;
-    if (work->together < 2 || !a->wants_q)
+    if (work->concurrent_blocks < 2 || !a->wants_q)
         return NULL;
-    if (__builtin_mul_overflow(work->problem.heads * (work->together - 1), a->queries, &rows))
+    if (__builtin_mul_overflow(work->problem.heads * (work->concurrent_blocks - 1), a->queries, &rows))
         rows = INT64_MAX;
-    return th_attention_reserve(space, rows, work->part_stride, work->problem.size);
+    return th_attention_reserve(space, rows, work->partial_stride, work->problem.size);
 }
 
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
-    const backward_work work = make_work(machine, dtype, a, threads);
+    const backward_work work = plan_work(machine, dtype, a, threads);
     attention_space space = {0};
     if (work.worker_bytes > SIZE_MAX / 2)
         return SIZE_MAX;
     th_attention_reserve(&space, threads, (int64_t)work.worker_bytes, 1);
-    reserve_parts(&work, &space);
+    reserve_partial_dq(&work, &space);
     return space.used;
 }
 
-/* -- dq, dk, dv -- */
+/* -- dQ, dK, dV -- */
 
-/* The destination of the dq of a block of keys. */
+/* The destination of the dQ of a block of keys. */
 typedef struct q_destination {
-    char *data; /* (T, D) of the head; NULL: dq is not computed */
+    char *data; /* (T, D) of the head; NULL: dQ is not computed */
     int64_t row, column;
     bool add;
 } q_destination;
@@ -95,17 +94,18 @@ static q_destination destination_of(const backward_work *work, const attention_h
 {
     const attention_problem *p = &work->problem;
     const th_attention *a = p->a;
-    const int64_t number = key_block - work->first;
+    const int64_t number = key_block - work->first_block;
     q_destination to = {.data = th_attention_at(&a->q_gradient, head, 0, 0, p->size),
                         .row = a->q_gradient.row,
                         .column = a->q_gradient.column,
                         .add = a->add_q || key_block > 0};
-    if (!to.data || number % work->together == 0)
+    if (!to.data || number % work->concurrent_blocks == 0)
         return to;
-    const int64_t outer = head->number / work->group, member = head->number % work->group;
-    const int64_t part = (outer * (work->together - 1) + number - 1) * work->group + member;
-    return (q_destination){
-        .data = work->parts + part * a->queries * work->part_stride * p->size, .row = work->part_stride, .column = 1};
+    const int64_t outer = head->number / work->group_size, member = head->number % work->group_size;
+    const int64_t part = (outer * (work->concurrent_blocks - 1) + number - 1) * work->group_size + member;
+    return (q_destination){.data = work->partial_dq + part * a->queries * work->partial_stride * p->size,
+                           .row = work->partial_stride,
+                           .column = 1};
 }
 
 static void backward_tile(const attention_problem *p, backward_memory *m, const attention_head *head,
@@ -114,15 +114,15 @@ static void backward_tile(const attention_problem *p, backward_memory *m, const 
     const th_attention *a = p->a;
     th_attention_tile_gradient(p, m, head, tile, true, a->q_gradient.data || a->k_gradient.data);
     if (to->data) {
-        th_attention_rows_product(p, tile, &m->gradient, &m->weights, &m->k, m->q_gradient.data, m->q_gradient.stride,
-                                  false);
+        th_attention_rows_product(p, tile, &m->pair_gradient, &m->weights, &m->k, m->q_gradient.data,
+                                  m->q_gradient.stride, false);
         p->kernels->attention_store(tile->rows, a->width, m->q_gradient.data, m->q_gradient.stride,
                                     to->data + tile->query * to->row * p->size, to->row, to->column, to->add);
     }
     if (a->v_gradient.data)
         th_attention_columns_product(p, tile, &m->weights, &m->weights, &m->o_gradient, &m->v_gradient);
     if (a->k_gradient.data)
-        th_attention_columns_product(p, tile, &m->gradient, &m->weights, &m->q, &m->k_gradient);
+        th_attention_columns_product(p, tile, &m->pair_gradient, &m->weights, &m->q, &m->k_gradient);
 }
 
 /* Stores or adds the sums of a block of keys. */
@@ -143,7 +143,7 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
     memset(m->k_gradient.data, 0, (size_t)(count * m->k_gradient.stride * p->size));
     memset(m->v_gradient.data, 0, (size_t)(count * m->v_gradient.stride * p->size));
     bool loaded = false;
-    const int64_t end = owner->number + work->group;
+    const int64_t end = owner->number + work->group_size;
     for (attention_head head = *owner; head.number < end; th_attention_next_head(a, &head)) {
         const q_destination to = destination_of(work, &head, key_block);
         for (int64_t query = 0; query < a->queries; query += p->query_block) {
@@ -165,18 +165,18 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
 }
 
 /* Computes all blocks of keys of some groups of heads. */
-static void whole_task(void *shared, int64_t index, int worker)
+static void groups_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
     const attention_problem *p = &work->problem;
-    const int64_t first = index * work->groups * work->group,
-                  end = th_smaller(first + work->groups * work->group, p->heads);
+    const int64_t first = index * work->groups_of_task * work->group_size,
+                  end = th_smaller(first + work->groups_of_task * work->group_size, p->heads);
     backward_memory m;
     th_attention_reserve_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     for (attention_head owner = th_attention_head_at(p->a, first); owner.number < end;) {
         for (int64_t key_block = 0; key_block < work->key_blocks; key_block++)
             backward_keys(work, &m, &owner, key_block);
-        for (int64_t i = 0; i < work->group; i++)
+        for (int64_t i = 0; i < work->group_size; i++)
             th_attention_next_head(p->a, &owner);
     }
 }
@@ -185,16 +185,17 @@ static void whole_task(void *shared, int64_t index, int worker)
 static void key_block_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
-    const int64_t key_block = work->first + index % work->together;
-    const attention_head owner = th_attention_head_at(work->problem.a, index / work->together * work->group);
+    const int64_t key_block = work->first_block + index % work->concurrent_blocks;
+    const attention_head owner =
+        th_attention_head_at(work->problem.a, index / work->concurrent_blocks * work->group_size);
     backward_memory m;
     th_attention_reserve_backward(&work->problem, work->workspace + (size_t)worker * work->worker_bytes, &m);
     if (key_block < work->key_blocks)
         backward_keys(work, &m, &owner, key_block);
 }
 
-/* Adds the dq of the other blocks of keys to the dq of the first. */
-static void combine_task(void *shared, int64_t index, int worker)
+/* Adds the dQ of the other blocks of keys to the dQ of the first. */
+static void add_partial_dq_task(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const backward_work *work = shared;
@@ -203,20 +204,20 @@ static void combine_task(void *shared, int64_t index, int worker)
     const int64_t query_blocks = th_ceil_div(a->queries, p->query_block), query = index % query_blocks * p->query_block;
     const attention_head head = th_attention_head_at(a, index / query_blocks);
     const int64_t rows = th_smaller(a->queries - query, p->query_block);
-    for (int64_t i = 1; i < work->together && work->first + i < work->key_blocks; i++) {
+    for (int64_t i = 1; i < work->concurrent_blocks && work->first_block + i < work->key_blocks; i++) {
         attention_tile tile;
-        const int64_t start = (work->first + i) * KEY_BLOCK;
+        const int64_t start = (work->first_block + i) * KEY_BLOCK;
         if (!th_attention_make_tile(p, &head, query, rows, start, th_smaller(a->keys - start, KEY_BLOCK), &tile))
             continue;
-        const q_destination part = destination_of(work, &head, work->first + i);
+        const q_destination part = destination_of(work, &head, work->first_block + i);
         p->kernels->attention_store(rows, a->width, part.data + query * part.row * p->size, part.row,
                                     th_attention_at(&a->q_gradient, &head, query, 0, p->size), a->q_gradient.row,
                                     a->q_gradient.column, true);
     }
 }
 
-/* Zeroes dq in a problem without keys. */
-static void zero_queries_task(void *shared, int64_t index, int worker)
+/* Zeroes dQ in a problem without keys. */
+static void zero_dq_task(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const attention_problem *p = &((const backward_work *)shared)->problem;
@@ -226,33 +227,33 @@ static void zero_queries_task(void *shared, int64_t index, int worker)
                              th_attention_at(to, &head, 0, 0, p->size), to->row, to->column);
 }
 
-static void run_gradients(backward_work *work, int threads)
+static void compute_qkv_gradients(backward_work *work, int threads)
 {
     const th_attention *a = work->problem.a;
-    const int64_t outer = work->problem.heads / work->group;
+    const int64_t outer = work->problem.heads / work->group_size;
     if (work->key_blocks == 0 && a->q_gradient.data && !a->add_q)
-        th_parallel(threads, work->problem.heads, zero_queries_task, work);
-    if (work->together < 2) {
-        th_parallel(threads, th_ceil_div(outer, work->groups), whole_task, work);
+        th_parallel(threads, work->problem.heads, zero_dq_task, work);
+    if (work->concurrent_blocks < 2) {
+        th_parallel(threads, th_ceil_div(outer, work->groups_of_task), groups_task, work);
         return;
     }
-    for (work->first = 0; work->first < work->key_blocks; work->first += work->together) {
-        th_parallel(threads, outer * work->together, key_block_task, work);
+    for (work->first_block = 0; work->first_block < work->key_blocks; work->first_block += work->concurrent_blocks) {
+        th_parallel(threads, outer * work->concurrent_blocks, key_block_task, work);
         if (a->q_gradient.data)
-            th_parallel(threads, work->problem.heads * th_ceil_div(a->queries, work->problem.query_block), combine_task,
-                        work);
+            th_parallel(threads, work->problem.heads * th_ceil_div(a->queries, work->problem.query_block),
+                        add_partial_dq_task, work);
     }
 }
 
 void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
                            void *workspace)
 {
-    backward_work work = make_work(machine, dtype, a, threads);
+    backward_work work = plan_work(machine, dtype, a, threads);
     attention_space space = {.base = workspace};
     work.workspace = th_attention_reserve(&space, threads, (int64_t)work.worker_bytes, 1);
-    work.parts = reserve_parts(&work, &space);
+    work.partial_dq = reserve_partial_dq(&work, &space);
     if (a->q_gradient.data || a->k_gradient.data || a->v_gradient.data)
-        run_gradients(&work, threads);
+        compute_qkv_gradients(&work, threads);
     if (a->additive_gradient.data || a->alibi_gradient.data)
         th_attention_mask_gradient(&work.problem, threads, work.workspace, work.worker_bytes);
 }

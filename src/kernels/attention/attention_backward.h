@@ -14,7 +14,8 @@ typedef struct backward_memory {
     attention_operand k_lines, v_lines;    /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
     attention_copy k_gradient, v_gradient; /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
     attention_copy q_gradient;             /* (query_block, D) */
-    attention_buffer weights, gradient;    /* (query_block, KEY_BLOCK): scores, later P ∘ M; G, later dz */
+    attention_buffer weights;              /* (query_block, KEY_BLOCK): Q Kᵀ, later P */
+    attention_buffer pair_gradient;        /* (query_block, KEY_BLOCK): dP, later dS or scale dX */
     char *log_sum_exp, *delta;             /* (query_block) */
 } backward_memory;
 
@@ -25,10 +26,10 @@ size_t th_attention_reserve_backward(const attention_problem *p, void *workspace
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
                             int64_t count);
 
-/* Loads the operands of a tile's queries that both passes need. Computes P ∘ M and, if wants_logits, the gradient of
- * the logits, dz. With of_scores it computes the gradient of the products q kᵀ instead. */
+/* Loads the operands of a tile's queries that both passes need. Computes P in m->weights. If wants_gradient, computes
+ * dS in m->pair_gradient or, if of_products, the gradient of the products Q Kᵀ, which is scale dX. */
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
-                                const attention_tile *tile, bool of_scores, bool wants_logits);
+                                const attention_tile *tile, bool of_products, bool wants_gradient);
 
 /* The gradients of the additive mask and of the slopes. Each worker has worker_bytes of workspace for its
  * backward_memory. */

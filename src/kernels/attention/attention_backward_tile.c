@@ -1,9 +1,9 @@
-/* One tile of attention's backward: its memory, its operands, and the gradient of its logits. attention_backward.c
- * has the formulas. */
+/* One tile of attention's backward: its memory, its operands, and the gradient of its scores. attention_backward.c has
+ * the formulas. */
 #include "kernels/attention/attention_backward.h"
 
 /* Returns whether attention_delta can read rows of values in place. */
-static bool in_place(const attention_problem *p, const th_attention_array *array)
+static bool can_read_in_place(const attention_problem *p, const th_attention_array *array)
 {
     return array->data && array->column == 1 && p->a->value_width % LANES == 0;
 }
@@ -14,8 +14,9 @@ size_t th_attention_reserve_backward(const attention_problem *p, void *workspace
     const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
     m->q = th_attention_reserve_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
     m->o = th_attention_reserve_copy(p, &space, rows, p->a->value_width, AS_ROWS);
-    m->o_gradient = th_attention_reserve_copy(p, &space, rows, p->a->value_width,
-                                              AS_LEFT | AS_RIGHT | (in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
+    m->o_gradient =
+        th_attention_reserve_copy(p, &space, rows, p->a->value_width,
+                                  AS_LEFT | AS_RIGHT | (can_read_in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
     m->k = th_attention_reserve_copy(p, &space, keys, p->a->width, AS_RIGHT);
     m->k_lines = th_attention_reserve_keys(p, &space, keys, p->a->width);
     m->v_lines = th_attention_reserve_keys(p, &space, keys, p->a->value_width);
@@ -23,8 +24,8 @@ size_t th_attention_reserve_backward(const attention_problem *p, void *workspace
     m->v_gradient = th_attention_reserve_copy(p, &space, keys, p->a->value_width, 0);
     m->q_gradient = th_attention_reserve_copy(p, &space, rows, p->a->width, 0);
     m->weights = th_attention_reserve_buffer(p, &space, rows, keys, true);
-    m->gradient = m->weights; /* with the same space to pack it in */
-    m->gradient.data = th_attention_reserve(&space, rows, m->gradient.stride, p->size);
+    m->pair_gradient = m->weights; /* with the same space to pack it in */
+    m->pair_gradient.data = th_attention_reserve(&space, rows, m->pair_gradient.stride, p->size);
     m->log_sum_exp = th_attention_reserve(&space, rows, 1, p->size);
     m->delta = th_attention_reserve(&space, rows, 1, p->size);
     return space.used;
@@ -43,7 +44,7 @@ static void compute_delta(const attention_problem *p, backward_memory *m, const 
 {
     const th_attention *a = p->a;
     const th_attention_array *lse_gradient = &a->log_sum_exp_gradient;
-    const bool o_in_place = in_place(p, &a->o), do_in_place = !m->o_gradient.has_rows;
+    const bool o_in_place = can_read_in_place(p, &a->o), do_in_place = !m->o_gradient.has_rows;
     if (!o_in_place)
         th_attention_load(p, &m->o, 0, &a->o, head, tile->query, tile->rows);
     p->kernels->attention_delta(
@@ -55,20 +56,21 @@ static void compute_delta(const attention_problem *p, backward_memory *m, const 
 }
 
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
-                                const attention_tile *tile, bool of_scores, bool wants_logits)
+                                const attention_tile *tile, bool of_products, bool wants_gradient)
 {
     const th_attention *a = p->a;
     const th_attention_array *lse = &a->log_sum_exp;
     const int64_t query = tile->query, count = tile->rows;
     th_attention_load(p, &m->q, 0, &a->q, head, query, count);
     th_attention_load(p, &m->o_gradient, 0, &a->o_gradient, head, query, count);
-    th_attention_scores(p, tile, &m->q, &m->k_lines, &m->weights);
+    th_attention_pairs_product(p, tile, &m->q, &m->k_lines, &m->weights);
     p->kernels->product_copy(count, 1, th_attention_at(lse, head, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
                              0);
-    if (wants_logits) {
+    if (wants_gradient) {
         compute_delta(p, m, head, tile);
-        th_attention_scores(p, tile, &m->o_gradient, &m->v_lines, &m->gradient);
+        th_attention_pairs_product(p, tile, &m->o_gradient, &m->v_lines, &m->pair_gradient);
     }
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->weights);
-    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_scores, wants_logits ? m->gradient.data : NULL);
+    p->kernels->attention_gradient(&rows, m->log_sum_exp, m->delta, of_products,
+                                   wants_gradient ? m->pair_gradient.data : NULL);
 }

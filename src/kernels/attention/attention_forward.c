@@ -2,10 +2,10 @@
  * each block of keys of which its queries see some. There it packs the keys, copies the values, and processes its
  * queries in blocks. Very few queries (a step of generation) read keys and values in place:
  *
- *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
+ *     S = cap(scale Q Kᵀ) + alibi + mask;   weights = exp(S - maximum);   output = output factor + dropout(weights) V
  *
- * maximum is the largest logit of the row so far. factor = exp(previous maximum - maximum) rescales the earlier sum. At
- * the end o = output / sum of weights, and log_sum_exp = maximum + log(sum). */
+ * maximum is the largest score of the row so far. factor = exp(previous maximum - maximum) rescales the earlier sum. At
+ * the end O = output / sum of weights, and log_sum_exp = maximum + log(sum). */
 #include <string.h>
 
 #include "kernels/attention/attention_tile.h"
@@ -23,7 +23,7 @@ typedef struct forward_memory {
     attention_copy q;        /* (query_block, D) */
     attention_operand k;     /* (KEY_BLOCK, D) */
     attention_copy v;        /* (KEY_BLOCK, Dv) */
-    attention_buffer scores; /* (query_block, KEY_BLOCK) */
+    attention_buffer scores; /* (query_block, KEY_BLOCK): Q Kᵀ, then S, then the weights after dropout */
     attention_copy output;   /* (output_rows, Dv) */
     char *maximum, *sum;     /* (output_rows) */
 } forward_memory;
@@ -32,8 +32,9 @@ typedef struct forward_work {
     attention_problem problem;
     char *workspace;
     size_t worker_bytes;
-    int64_t chunk, chunks; /* queries that share packed keys; chunks of a head */
-    int64_t together;      /* heads of a task, if heads are not divided */
+    int64_t chunk_queries; /* queries that share packed keys */
+    int64_t chunks_of_head;
+    int64_t heads_of_task; /* 1 if heads are divided */
     bool keys_in_place, values_in_place;
     bool one_key_block;  /* a block of queries is finished before the next begins */
     int64_t output_rows; /* queries whose output is in the workspace: one block if it is finished before the next
@@ -57,7 +58,7 @@ static size_t reserve_memory(const forward_work *work, void *workspace, forward_
 
 /* Returns the number of queries of a chunk: all of a head, unless that makes too few tasks or there are several blocks
  * of keys. No bit depends on it. */
-static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max)
+static int64_t queries_of_chunk(const attention_problem *p, int threads, int64_t max)
 {
     const int64_t query_blocks = th_ceil_div(p->a->queries, p->query_block);
     int64_t chunk = th_smaller(query_blocks, max);
@@ -72,29 +73,29 @@ static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max
  * depends on it. */
 static bool reads_keys_in_place(const attention_problem *p)
 {
-    return !p->parts && p->a->queries <= TH_STREAM_ROWS && p->a->width > 0 && p->a->k.column == 1;
+    return !p->has_parts && p->a->queries <= TH_STREAM_ROWS && p->a->width > 0 && p->a->k.column == 1;
 }
 
 /* The same for values. Every loaded row of them must be visible to the query. */
 static bool reads_values_in_place(const attention_problem *p)
 {
     const th_attention *a = p->a;
-    return !p->parts && a->queries == 1 && a->value_width > 0 && a->value_width % LANES == 0 && a->v.column == 1 &&
+    return !p->has_parts && a->queries == 1 && a->value_width > 0 && a->value_width % LANES == 0 && a->v.column == 1 &&
            !a->keep.data && !a->additive.data;
 }
 
-static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
+static forward_work plan_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
     forward_work work = {.problem = th_attention_problem(machine, dtype, a), .one_key_block = a->keys <= KEY_BLOCK};
     work.keys_in_place = reads_keys_in_place(&work.problem);
     work.values_in_place = reads_values_in_place(&work.problem);
-    work.chunk = choose_chunk(&work.problem, threads, work.one_key_block ? INT64_MAX : CHUNK);
-    work.chunks = work.chunk > 0 ? th_ceil_div(a->queries, work.chunk) : 0;
-    work.together = 1;
-    if (work.chunks == 1)
-        work.together = th_attention_heads_of_task(
+    work.chunk_queries = queries_of_chunk(&work.problem, threads, work.one_key_block ? INT64_MAX : CHUNK);
+    work.chunks_of_head = work.chunk_queries > 0 ? th_ceil_div(a->queries, work.chunk_queries) : 0;
+    work.heads_of_task = 1;
+    if (work.chunks_of_head == 1)
+        work.heads_of_task = th_attention_heads_of_task(
             work.problem.heads, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
-    work.output_rows = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
+    work.output_rows = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk_queries;
     forward_memory m;
     work.worker_bytes = reserve_memory(&work, NULL, &m);
     return work;
@@ -103,13 +104,13 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
     size_t bytes;
-    return __builtin_mul_overflow(make_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes)
+    return __builtin_mul_overflow(plan_work(machine, dtype, a, threads).worker_bytes, (size_t)threads, &bytes)
                ? SIZE_MAX
                : bytes;
 }
 
 /* Computes one tile, whose keys and values are loaded. row: where the tile's queries begin in m->output, m->maximum and
- * m->sum. fresh: nothing is there yet. */
+ * m->sum. fresh: these three are not initialized yet. */
 static void forward_tile(const forward_work *work, forward_memory *m, const attention_head *head,
                          const attention_tile *tile, int64_t row, bool fresh)
 {
@@ -117,9 +118,9 @@ static void forward_tile(const forward_work *work, forward_memory *m, const atte
     char *output = m->output.data + row * m->output.stride * p->size;
     th_attention_load(p, &m->q, 0, &p->a->q, head, tile->query, tile->rows);
     if (work->keys_in_place)
-        th_attention_stream_scores(p, tile, &m->q, head, &m->scores);
+        th_attention_pairs_product_in_place(p, tile, &m->q, head, &m->scores);
     else
-        th_attention_scores(p, tile, &m->q, &m->k, &m->scores);
+        th_attention_pairs_product(p, tile, &m->q, &m->k, &m->scores);
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->scores);
     p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
                                   output, m->output.stride);
@@ -191,18 +192,20 @@ static void forward_task(void *shared, int64_t index, int worker)
 {
     const forward_work *work = shared;
     const th_attention *a = work->problem.a;
-    const int64_t number = index / work->chunks * work->together, query = index % work->chunks * work->chunk;
-    const int64_t end = th_smaller(number + work->together, work->problem.heads);
+    const int64_t number = index / work->chunks_of_head * work->heads_of_task,
+                  query = index % work->chunks_of_head * work->chunk_queries;
+    const int64_t end = th_smaller(number + work->heads_of_task, work->problem.heads);
     forward_memory m;
     reserve_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
     for (attention_head head = th_attention_head_at(a, number); head.number < end; th_attention_next_head(a, &head))
-        forward_chunk(work, &m, &head, query, th_smaller(query + work->chunk, a->queries));
+        forward_chunk(work, &m, &head, query, th_smaller(query + work->chunk_queries, a->queries));
 }
 
 void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
                           void *workspace)
 {
-    forward_work work = make_work(machine, dtype, a, threads);
+    forward_work work = plan_work(machine, dtype, a, threads);
     work.workspace = workspace;
-    th_parallel(threads, th_ceil_div(work.problem.heads, work.together) * work.chunks, forward_task, &work);
+    th_parallel(threads, th_ceil_div(work.problem.heads, work.heads_of_task) * work.chunks_of_head, forward_task,
+                &work);
 }

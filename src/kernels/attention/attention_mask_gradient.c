@@ -1,4 +1,4 @@
-/* The gradients of the additive mask, dz, and of ALiBi's slopes, -|key - position| dz. Both are summed along the
+/* The gradients of the additive mask, dS, and of ALiBi's slopes, -|key - position| dS. Both are summed along the
  * dimensions along which mask or slopes are broadcast.
  *
  * These passes divide the work differently from the gradients of q, k and v. A task owns elements of the gradient: it
@@ -13,9 +13,9 @@ typedef struct mask_work {
     attention_problem problem;
     char *workspace;
     size_t worker_bytes;
-    const th_attention_array *to; /* the gradient */
+    const th_attention_array *gradient;
     bool add;
-    bool of_slopes; /* it is the gradient of the slopes, otherwise of the mask */
+    bool of_slopes; /* the gradient is of the slopes, otherwise of the mask */
     /* Sizes of the leading dimensions. The owned dimensions are divided among tasks, and each task sums over the summed
      * ones. A dimension of one kind has size 1 in the other array. */
     int64_t owned[TH_ATTENTION_DIMS], summed[TH_ATTENTION_DIMS];
@@ -24,11 +24,11 @@ typedef struct mask_work {
 
 /* Adds one head's contribution for the queries query .. query_end - 1 and the keys key .. key_end - 1; for a slope, to
  * *sum. */
-static void add_head(const mask_work *work, backward_memory *m, const attention_head *head, int64_t query,
-                     int64_t query_end, int64_t key, int64_t key_end, double *sum)
+static void add_head_gradient(const mask_work *work, backward_memory *m, const attention_head *head, int64_t query,
+                              int64_t query_end, int64_t key, int64_t key_end, double *sum)
 {
     const attention_problem *p = &work->problem;
-    const th_attention_array *to = work->to;
+    const th_attention_array *to = work->gradient;
     for (int64_t start = key; start < key_end; start += KEY_BLOCK) {
         const int64_t count = th_smaller(key_end - start, KEY_BLOCK);
         bool loaded = false;
@@ -41,10 +41,10 @@ static void add_head(const mask_work *work, backward_memory *m, const attention_
             loaded = true;
             th_attention_tile_gradient(p, m, head, &tile, false, true);
             if (work->of_slopes)
-                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.position, m->gradient.data,
-                                                     m->gradient.stride, sum);
+                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.position,
+                                                     m->pair_gradient.data, m->pair_gradient.stride, sum);
             else
-                p->kernels->attention_accumulate(tile.rows, tile.keys, m->gradient.data, m->gradient.stride,
+                p->kernels->attention_accumulate(tile.rows, tile.keys, m->pair_gradient.data, m->pair_gradient.stride,
                                                  th_attention_at(to, head, t, start, p->size), to->row, to->column);
         }
     }
@@ -70,7 +70,7 @@ static void mask_task(void *shared, int64_t index, int worker)
     const mask_work *work = shared;
     const attention_problem *p = &work->problem;
     const th_attention *a = p->a;
-    const th_attention_array *to = work->to;
+    const th_attention_array *to = work->gradient;
     backward_memory m;
     th_attention_reserve_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     const int64_t key = index % work->key_chunks * KEY_BLOCK, rest = index / work->key_chunks;
@@ -85,20 +85,20 @@ static void mask_task(void *shared, int64_t index, int worker)
                                  0, th_attention_at(to, &first, query, key, p->size), to->row, to->column);
     for (int64_t i = 0; i < work->summed_heads; i++) {
         const attention_head head = head_of(work, owned, i);
-        add_head(work, &m, &head, query, query_end, key, key_end, &sum);
+        add_head_gradient(work, &m, &head, query, query_end, key, key_end, &sum);
     }
     if (work->of_slopes)
         p->kernels->attention_add_number(sum, th_attention_at(to, &first, 0, 0, p->size));
 }
 
-static void run(const attention_problem *p, const th_attention_array *to, bool add, bool of_slopes, int threads,
-                void *workspace, size_t worker_bytes)
+static void compute_mask_gradient(const attention_problem *p, const th_attention_array *to, bool add, bool of_slopes,
+                                  int threads, void *workspace, size_t worker_bytes)
 {
     const th_attention *a = p->a;
     mask_work work = {.problem = *p,
                       .workspace = workspace,
                       .worker_bytes = worker_bytes,
-                      .to = to,
+                      .gradient = to,
                       .add = add,
                       .of_slopes = of_slopes,
                       .owned_heads = 1,
@@ -119,7 +119,7 @@ void th_attention_mask_gradient(const attention_problem *p, int threads, void *w
 {
     const th_attention *a = p->a;
     if (a->additive_gradient.data)
-        run(p, &a->additive_gradient, a->add_additive, false, threads, workspace, worker_bytes);
+        compute_mask_gradient(p, &a->additive_gradient, a->add_additive, false, threads, workspace, worker_bytes);
     if (a->alibi_gradient.data)
-        run(p, &a->alibi_gradient, a->add_alibi, true, threads, workspace, worker_bytes);
+        compute_mask_gradient(p, &a->alibi_gradient, a->add_alibi, true, threads, workspace, worker_bytes);
 }

@@ -25,15 +25,20 @@ static void set_in_place(attention_operand *x, char *data, int64_t lines, int64_
 {
     x->data = data;
     x->packed = false;
-    x->lines = lines;
-    x->panel = lines * line;
-    x->line = line;
-    x->step = step;
+    x->panel_lines = lines;
+    x->panel_stride = lines * line;
+    x->line_stride = line;
+    x->step_stride = step;
 }
 
-static attention_operand packed(char *data, int64_t lines, int64_t panel)
+static attention_operand packed_operand(char *data, int64_t lines, int64_t panel)
 {
-    return (attention_operand){.data = data, .packed = true, .lines = lines, .panel = panel, .line = 1, .step = lines};
+    return (attention_operand){.data = data,
+                               .packed = true,
+                               .panel_lines = lines,
+                               .panel_stride = panel,
+                               .line_stride = 1,
+                               .step_stride = lines};
 }
 
 static int64_t left_panel(const attention_problem *p, int64_t steps)
@@ -62,19 +67,20 @@ attention_copy th_attention_reserve_copy(const attention_problem *p, attention_s
                            .width = width,
                            .stride = stride,
                            .finite = true,
-                           .has_rows = !p->parts || (uses & AS_ROWS)};
-    if (!p->parts) {
+                           .has_rows = !p->has_parts || (uses & AS_ROWS)};
+    if (!p->has_parts) {
         set_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
         set_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
         return copy;
     }
     if (uses & AS_LEFT)
-        copy.left = packed(th_attention_reserve(space, 1, left_elements(p, rows, width), p->size), p->multiply.rows,
-                           left_panel(p, width));
+        copy.left = packed_operand(th_attention_reserve(space, 1, left_elements(p, rows, width), p->size),
+                                   p->multiply.rows, left_panel(p, width));
     if (uses & AS_RIGHT) {
         const int64_t panel = right_panel(p, rows);
-        copy.right = packed(th_attention_reserve(space, th_ceil_div(width, p->multiply.columns), panel, p->size),
-                            p->multiply.columns, panel);
+        copy.right =
+            packed_operand(th_attention_reserve(space, th_ceil_div(width, p->multiply.columns), panel, p->size),
+                           p->multiply.columns, panel);
     }
     return copy;
 }
@@ -82,19 +88,19 @@ attention_copy th_attention_reserve_copy(const attention_problem *p, attention_s
 /* Rows of an array, or zeros if it is not given. */
 typedef struct source {
     const void *data;
-    int64_t row, column, rows;
+    int64_t row_stride, column_stride, rows;
 } source;
 
 static void copy_rows(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
-    p->kernels->attention_load(from->rows, copy->width, from->data, from->row, from->column,
+    p->kernels->attention_load(from->rows, copy->width, from->data, from->row_stride, from->column_stride,
                                copy->data + to * copy->stride * p->size, copy->stride, &copy->finite);
 }
 
 static void pack_right(const attention_problem *p, const attention_copy *copy, int64_t to, const source *from)
 {
-    p->multiply.pack_b(from->rows, copy->width, from->data, from->row, from->column,
-                       th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
+    p->multiply.pack_b(from->rows, copy->width, from->data, from->row_stride, from->column_stride,
+                       th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel_stride);
 }
 
 /* Packs 0 for numbers that are not finite: they must not be in a sum with masked pairs. They remain in the copied rows,
@@ -117,11 +123,12 @@ static void load_parts(const attention_problem *p, attention_copy *copy, int64_t
     if (copy->has_rows)
         copy_rows(p, copy, to, from);
     if (copy->left.data)
-        p->multiply.pack_a(from->rows, copy->width, from->data, from->row, from->column,
+        p->multiply.pack_a(from->rows, copy->width, from->data, from->row_stride, from->column_stride,
                            th_attention_operand_at(p, &copy->left, to, 0));
     if (!copy->right.data)
         return;
-    p->kernels->attention_is_finite(from->rows, copy->width, from->data, from->row, from->column, &copy->finite);
+    p->kernels->attention_is_finite(from->rows, copy->width, from->data, from->row_stride, from->column_stride,
+                                    &copy->finite);
     if (copy->finite)
         pack_right(p, copy, to, from);
     else
@@ -133,12 +140,12 @@ void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t
 {
     source from = {.data = th_attention_at(array, head, row, 0, p->size), .rows = rows};
     if (from.data) {
-        from.row = array->row;
-        from.column = array->column;
+        from.row_stride = array->row;
+        from.column_stride = array->column;
     } else {
         from.data = th_zero(p->size);
     }
-    if (!p->parts)
+    if (!p->has_parts)
         copy_rows(p, copy, to, &from);
     else if (rows > 0 && copy->width > 0)
         load_parts(p, copy, to, &from);
@@ -162,18 +169,18 @@ attention_operand th_attention_reserve_keys(const attention_problem *p, attentio
                                             int64_t width)
 {
     const int64_t panel = right_panel(p, width);
-    return packed(th_attention_reserve(space, th_ceil_div(keys, p->multiply.columns), panel, p->size),
-                  p->multiply.columns, panel);
+    return packed_operand(th_attention_reserve(space, th_ceil_div(keys, p->multiply.columns), panel, p->size),
+                          p->multiply.columns, panel);
 }
 
 void th_attention_pack(const attention_problem *p, const attention_operand *keys, int64_t width,
                        const th_attention_array *array, const attention_head *head, int64_t row, int64_t from,
                        int64_t to)
 {
-    const int64_t first = from / keys->lines * keys->lines;
+    const int64_t first = from / keys->panel_lines * keys->panel_lines;
     if (width > 0 && array->data)
         p->multiply.pack_b(width, to - first, th_attention_at(array, head, row + first, 0, p->size), array->column,
-                           array->row, th_attention_operand_at(p, keys, first, 0), keys->panel);
+                           array->row, th_attention_operand_at(p, keys, first, 0), keys->panel_stride);
 }
 
 /* -- buffers of scores -- */
@@ -183,7 +190,7 @@ attention_buffer th_attention_reserve_buffer(const attention_problem *p, attenti
 {
     const int64_t stride = th_attention_stride(keys);
     attention_buffer buffer = {.data = th_attention_reserve(space, rows, stride, p->size), .stride = stride};
-    if (p->parts) {
+    if (p->has_parts) {
         const int64_t as_rows = left_elements(p, rows, th_smaller(stride, p->sum_keys));
         buffer.panels = th_attention_reserve(
             space, 1, transposed ? th_larger(as_rows, left_elements(p, keys, rows)) : as_rows, p->size);
@@ -191,14 +198,14 @@ attention_buffer th_attention_reserve_buffer(const attention_problem *p, attenti
     return buffer;
 }
 
-void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
-                       int64_t step, th_product_block *product)
+void th_attention_set_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
+                           int64_t step, th_product_block *product)
 {
     product->a = buffer->data + from * p->size;
     product->a_panel = p->multiply.rows * line;
     product->a_row = line;
     product->a_col = step;
-    if (!p->parts)
+    if (!p->has_parts)
         return;
     p->multiply.pack_a(product->m, product->k, product->a, line, step, buffer->panels);
     product->a = buffer->panels;

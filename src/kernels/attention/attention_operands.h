@@ -26,8 +26,8 @@ int64_t th_attention_stride(int64_t columns);
 typedef struct attention_operand {
     char *data;
     bool packed;
-    int64_t lines, panel; /* lines of a panel, elements from one panel to the next */
-    int64_t line, step;   /* strides in elements if it is not packed */
+    int64_t panel_lines, panel_stride; /* lines of a panel, elements from one panel to the next */
+    int64_t line_stride, step_stride;  /* elements, if it is not packed */
 } attention_operand;
 
 /* The address of a line and a step. If the operand is packed, they must begin a panel and a group of steps. */
@@ -35,9 +35,9 @@ static inline char *th_attention_operand_at(const attention_problem *p, const at
                                             int64_t step)
 {
     if (!x->packed)
-        return x->data + (line * x->line + step * x->step) * p->size;
-    const int64_t panels = line == 0 ? 0 : line / x->lines * x->panel;
-    const int64_t groups = step == 0 ? 0 : th_panel_elements(&p->multiply, step) * x->lines;
+        return x->data + (line * x->line_stride + step * x->step_stride) * p->size;
+    const int64_t panels = line == 0 ? 0 : line / x->panel_lines * x->panel_stride;
+    const int64_t groups = step == 0 ? 0 : th_panel_elements(&p->multiply, step) * x->panel_lines;
     return x->data + (panels + groups) * p->size;
 }
 
@@ -74,7 +74,7 @@ void th_attention_pack(const attention_problem *p, const attention_operand *keys
                        const th_attention_array *array, const attention_head *head, int64_t row, int64_t from,
                        int64_t to);
 
-/* Scores and their successors (weights, gradients): (rows, keys), with space to pack them as a left operand. */
+/* Numbers of pairs, such as S, P or dP: (rows, keys), with space to pack them as a left operand. */
 typedef struct attention_buffer {
     char *data, *panels;
     int64_t stride; /* elements from row to row */
@@ -85,7 +85,7 @@ attention_buffer th_attention_reserve_buffer(const attention_problem *p, attenti
                                              int64_t keys, bool transposed);
 /* Sets the left operand of a product (of m lines and k steps) to the buffer from element `from` on. `line` and `step`
  * are strides in elements. Overwrites an earlier packing of the buffer. */
-void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
-                       int64_t step, th_product_block *product);
+void th_attention_set_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
+                           int64_t step, th_product_block *product);
 
 #endif

@@ -22,7 +22,7 @@ attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype
     attention_problem p = {.a = a,
                            .kernels = th_kernels_for(machine, dtype),
                            .multiply = th_product_kernels_of(machine, dtype, precision),
-                           .parts = parts,
+                           .has_parts = parts,
                            .size = th_element_size(dtype),
                            .query_block = parts ? MAX_QUERIES : QUERY_BLOCK,
                            .sum_keys = parts ? PART_SUM_KEYS : SUM_KEYS,

@@ -17,7 +17,7 @@ typedef struct attention_problem {
     const th_attention *a;
     const th_kernels *kernels;
     th_product_kernels multiply;
-    bool parts;          /* products multiply bfloat16 parts */
+    bool has_parts;      /* products multiply bfloat16 parts */
     int64_t size;        /* bytes of an element */
     int64_t query_block; /* queries of a tile */
     int64_t sum_keys;    /* sums over keys are divided at multiples of this, so that values stay in the L1 cache */

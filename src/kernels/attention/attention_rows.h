@@ -12,14 +12,15 @@
 #include "kernels/random/philox.h"
 #include "kernels/rows/visible.h"
 
-/* Scores of some queries of one head (rows) by consecutive keys (columns of the buffer). */
+/* Scores of some queries of one head (rows) by consecutive keys (columns of the buffer). docs/attention-backward.md
+ * explains the letters. */
 typedef struct th_attention_rows {
     int64_t rows;
     int64_t begin, end;       /* the columns to compute: multiples of TH_LANES */
     const th_key_range *keys; /* (rows): other columns are masked; begin <= first < past <= end, or empty */
     double scale;
-    double soft_cap;   /* logits are soft_cap tanh(score scale / soft_cap) before anything is added; 0: score scale */
-    const void *slope; /* subtracted, times the distance between a row's position and the column; NULL: none */
+    double soft_cap;         /* S = soft_cap tanh(X / soft_cap) before anything is added; 0: S = X */
+    const void *slope;       /* subtracted, times the distance between a row's position and the column; NULL: none */
     const int64_t *position; /* (rows), counted as columns; read only with a slope */
     const bool *keep;        /* at row 0, column 0; NULL: none */
     int64_t keep_row, keep_column;
@@ -27,7 +28,7 @@ typedef struct th_attention_rows {
     int64_t additive_row, additive_column;
     const th_dropout_mask *dropout;      /* NULL: none */
     int64_t dropout_row, dropout_column; /* of row 0, column 0 */
-    void *scores;                        /* (rows, stride): scores before scaling, which the weights replace */
+    void *scores;                        /* (rows, stride): Q Kᵀ, which S and then the weights replace */
     int64_t stride;
 } th_attention_rows;
 

@@ -3,9 +3,9 @@
  *
  * A tile is up to query_block queries of one head, and the visible part of a block of keys. Its products:
  *
- *     scores (rows, keys) = queries (rows, width) keysᵀ (width, keys), from packed keys; likewise dP = dO vᵀ
- *     rows (rows, width) += weights (rows, keys) values (keys, width): o and dq
- *     columns (keys, width) += weightsᵀ (keys, rows) values (rows, width): dv and dk
+ *     pairs (rows, keys) = rows (rows, width) keysᵀ (width, keys), from packed keys: Q Kᵀ and dP = dO Vᵀ
+ *     rows (rows, width) += pairs (rows, keys) keys (keys, width): O = P V and dQ = scale dX K
+ *     columns (keys, width) += pairsᵀ (keys, rows) rows (rows, width): dV = Pᵀ dO and dK = scale dXᵀ Q
  *
  * If the visible part ends at a diagonal, the last two products are divided into groups of rows, or of keys. A group
  * computes only the columns that some row of it sees. Masked pairs in a group have weight 0, which changes no sum
@@ -57,13 +57,14 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
 
 /* -- its products -- */
 
-/* scores = a keysᵀ. */
-void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
-                         const attention_operand *keys, const attention_buffer *scores);
+/* pairs = a keysᵀ. */
+void th_attention_pairs_product(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
+                                const attention_operand *keys, const attention_buffer *pairs);
 
-/* scores = a keysᵀ for at most TH_STREAM_ROWS rows, with keys in place whose columns are contiguous. */
-void th_attention_stream_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
-                                const attention_head *head, const attention_buffer *scores);
+/* pairs = a keysᵀ for at most TH_STREAM_ROWS rows, with keys in place whose columns are contiguous. */
+void th_attention_pairs_product_in_place(const attention_problem *p, const attention_tile *tile,
+                                         const attention_copy *a, const attention_head *head,
+                                         const attention_buffer *pairs);
 
 /* to (rows, b's width) = a b, or add: += a b. Row 0 of b is the key at `start`. weights marks masked pairs and has the
  * strides of a. */

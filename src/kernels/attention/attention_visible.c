@@ -13,7 +13,7 @@ enum {
 static int64_t rows_of_group(const attention_problem *p, int64_t rows)
 {
     const int64_t panel = p->multiply.rows;
-    if (p->parts)
+    if (p->has_parts)
         return panel < PART_GROUP_ROWS ? PART_GROUP_ROWS / panel * panel : panel;
     return th_ceil_div(rows, th_ceil_div(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
 }
@@ -28,7 +28,7 @@ typedef struct queries {
     const char *length; /* number of valid keys; NULL: all keys are valid */
     int64_t length_bytes;
     bool length_64;
-    int64_t start, count;
+    int64_t key_start, key_count;
 } queries;
 
 static queries queries_from(const th_attention *a, const attention_head *head, int64_t query, int64_t start,
@@ -44,8 +44,8 @@ static queries queries_from(const th_attention *a, const attention_head *head, i
                      .length = th_attention_at(&a->valid_lengths, head, query, 0, size),
                      .length_bytes = a->valid_lengths.row * size,
                      .length_64 = a->valid_lengths_64,
-                     .start = start,
-                     .count = count};
+                     .key_start = start,
+                     .key_count = count};
 }
 
 static inline int64_t integer_at(const char *at, bool is_64)
@@ -54,20 +54,20 @@ static inline int64_t integer_at(const char *at, bool is_64)
 }
 
 /* The position of query `row`, counted from start. */
-static inline int64_t position_of(const queries *q, int64_t row)
+static inline int64_t position_of_query(const queries *q, int64_t row)
 {
     if (!q->positions)
         return q->position + row;
-    return th_smaller(integer_at(q->positions + row * q->positions_bytes, q->positions_64), TH_FAR_KEY) - q->start;
+    return th_smaller(integer_at(q->positions + row * q->positions_bytes, q->positions_64), TH_FAR_KEY) - q->key_start;
 }
 
 /* The keys that query `row` may see, counted from start. */
-static inline th_key_range keys_of(const queries *q, int64_t row)
+static inline th_key_range keys_of_query(const queries *q, int64_t row)
 {
-    int64_t count = q->count;
+    int64_t count = q->key_count;
     if (q->length)
-        count = th_smaller(count, integer_at(q->length + row * q->length_bytes, q->length_64) - q->start);
-    return th_keys_visible(q->edges, position_of(q, row), count);
+        count = th_smaller(count, integer_at(q->length + row * q->length_bytes, q->length_64) - q->key_start);
+    return th_keys_visible(q->edges, position_of_query(q, row), count);
 }
 
 bool th_attention_visible(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
@@ -87,7 +87,7 @@ bool th_attention_visible(const attention_problem *p, const attention_head *head
         return *past > 0;
     }
     for (int64_t r = 0; r < rows; r++) {
-        const th_key_range keys = keys_of(&q, r);
+        const th_key_range keys = keys_of_query(&q, r);
         if (keys.past == 0)
             continue;
         *first = th_smaller(keys.first, *first);
@@ -113,7 +113,7 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
         const int64_t row = g * tile->group_rows, row_end = th_smaller(row + tile->group_rows, rows);
         int64_t first = count, past = 0;
         for (int64_t r = row; r < row_end; r++) {
-            const th_key_range keys = keys_of(&q, r);
+            const th_key_range keys = keys_of_query(&q, r);
             tile->keys[r] = keys;
             tile->all_first = th_larger(keys.first, tile->all_first);
             tile->all_past = th_smaller(keys.past, tile->all_past);
@@ -128,7 +128,7 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     if (tile->past == 0)
         return false;
     for (int64_t r = 0; p->a->alibi.data && r < rows; r++)
-        tile->position[r] = position_of(&q, r);
+        tile->position[r] = position_of_query(&q, r);
     tile->begin = tile->first / p->key_step * p->key_step;
     tile->end = th_ceil_div(tile->past, LANES) * LANES;
     return true;

@@ -1,5 +1,5 @@
 /* The operands, attributes and plan of scaled_dot_product_attention, and its composition from other operations. mask.h
- * interprets masks. Letters: N leading dimensions, T queries, S keys, D and Dv widths. */
+ * interprets masks. Sizes: N leading dimensions, T queries, S keys, D and Dv widths. */
 #ifndef TH_OPS_SHARED_ATTENTION_H
 #define TH_OPS_SHARED_ATTENTION_H
 
@@ -46,7 +46,7 @@ void th_attention_run(const th_call *call, const th_attention *a, th_attention_k
 /* Returns the largest problem of a single run, for its workspace. */
 th_attention th_attention_largest(const th_call *call, const th_attention *a);
 
-/* Composes attention from other operations. weights: NULL, or receives the softmax weights before dropout. */
+/* Composes attention from other operations. weights: NULL, or receives A, the weights before dropout. */
 th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_tensor *const *inputs,
                                 th_tensor **weights);
 

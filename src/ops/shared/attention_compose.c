@@ -1,4 +1,4 @@
-/* Attention composed from other operations (attention.h): the reference for the fused operation. */
+/* Attention composed from other operations (attention.h): the reference for the fused operation, with its letters. */
 #include <math.h>
 #include <string.h>
 
@@ -109,14 +109,14 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const masked pairs = {th_mask_keep(ctx, &mask, scores), mask.documents};
     if (th_failed(ctx))
         return NULL;
-    th_tensor *s = grouped_matmul(q, th_swap_axes(k, -1, -2), &pairs, TH_MASK_RESULT, group);
-    s = cap > 0 ? th_scale(th_tanh(th_scale(s, scale / cap)), cap) : th_scale(s, scale);
+    th_tensor *products = grouped_matmul(q, th_swap_axes(k, -1, -2), &pairs, TH_MASK_RESULT, group);
+    th_tensor *s = cap > 0 ? th_scale(th_tanh(th_scale(products, scale / cap)), cap) : th_scale(products, scale);
     if (alibi) {
         alibi = th_unsqueeze(th_unsqueeze(alibi, -1), -1);
         s = th_add(s, th_mul(alibi, distances(ctx, &mask, th_dtype_of(q), scores)));
     }
-    th_tensor *p = th_masked_softmax(s, &mask);
+    th_tensor *a = th_masked_softmax(s, &mask);
     if (weights)
-        *weights = p;
-    return grouped_matmul(th_dropout(p, attributes->dropout), v, &pairs, TH_MASK_LEFT, group);
+        *weights = a;
+    return grouped_matmul(th_dropout(a, attributes->dropout), v, &pairs, TH_MASK_LEFT, group);
 }

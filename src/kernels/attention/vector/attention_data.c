@@ -4,13 +4,13 @@
 #include "kernels/rows/vector/visible.h"
 
 /* Returns whether rows are whole lanes of contiguous elements. If the compiler knows this, short rows are cheap. */
-static bool is_whole(int64_t columns, int64_t stride)
+static bool fills_lanes(int64_t columns, int64_t stride)
 {
     return stride == 1 && columns % TH_LANES == 0;
 }
 
 /* Elements i .. i + 15 of a row of n elements with this stride; 0 after the end. */
-TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n, bool whole)
+TH_INLINE lanes load_strided(const real *x, int64_t stride, int64_t i, int64_t n, bool whole)
 {
     if (whole)
         return lanes_load(x + i);
@@ -22,7 +22,7 @@ TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n, bool
     return lanes_load(part);
 }
 
-TH_INLINE void scatter(real *x, int64_t stride, int64_t i, int64_t n, lanes value, bool whole)
+TH_INLINE void store_strided(real *x, int64_t stride, int64_t i, int64_t n, lanes value, bool whole)
 {
     if (whole) {
         lanes_store(x + i, value);
@@ -44,7 +44,7 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
     vec_int bad = {0}; /* x - x is 0, or NaN, which has bits set */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
-            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
+            const lanes x = load_strided(from + r * from_row, from_column, i, columns, whole);
             lanes_store(to + r * to_row + i, x);
             for (int part = 0; part < TH_REGISTERS; part++)
                 bad |= (vec_int)(x.part[part] - x.part[part]);
@@ -56,7 +56,7 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
 void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
                                void *to, int64_t to_row, bool *finite)
 {
-    if (is_whole(columns, from_column))
+    if (fills_lanes(columns, from_column))
         *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, true);
     else
         *finite = load_rows(rows, columns, from, from_row, from_column, to, to_row, false);
@@ -68,7 +68,7 @@ TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int6
     vec_int bad = {0}; /* as in load_rows */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
-            const lanes x = gather(from + r * from_row, from_column, i, columns, whole);
+            const lanes x = load_strided(from + r * from_row, from_column, i, columns, whole);
             for (int part = 0; part < TH_REGISTERS; part++)
                 bad |= (vec_int)(x.part[part] - x.part[part]);
         }
@@ -79,7 +79,7 @@ TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int6
 void TH_KERNEL(attention_is_finite)(int64_t rows, int64_t columns, const void *from, int64_t from_row,
                                     int64_t from_column, bool *finite)
 {
-    if (is_whole(columns, from_column))
+    if (fills_lanes(columns, from_column))
         *finite = finite_rows(rows, columns, from, from_row, from_column, true);
     else
         *finite = finite_rows(rows, columns, from, from_row, from_column, false);
@@ -93,8 +93,8 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
         real *x = to + r * to_row;
         for (int64_t i = 0; i < columns; i += TH_LANES) {
             const lanes value = lanes_add(lanes_load(from + r * from_row + i), zero);
-            scatter(x, to_column, i, columns, add ? lanes_add(gather(x, to_column, i, columns, whole), value) : value,
-                    whole);
+            store_strided(x, to_column, i, columns,
+                          add ? lanes_add(load_strided(x, to_column, i, columns, whole), value) : value, whole);
         }
     }
 }
@@ -104,7 +104,7 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
                                 int64_t to_row, int64_t to_column, bool add)
 {
-    if (!is_whole(columns, to_column))
+    if (!fills_lanes(columns, to_column))
         store_rows(rows, columns, from, from_row, to, to_row, to_column, add, false);
     else if (add)
         store_rows(rows, columns, from, from_row, to, to_row, to_column, true, true);
@@ -119,8 +119,8 @@ TH_INLINE void divide_rows(int64_t rows, int64_t width, const real *from, int64_
     for (int64_t r = 0; r < rows; r++) {
         const lanes f = lanes_broadcast(factor[r]);
         for (int64_t i = 0; i < width; i += TH_LANES) /* (0 is added as in attention_store) */
-            scatter(o + r * o_row, o_column, i, width,
-                    factor[r] == 0 ? zero : lanes_mul_add(lanes_load(from + r * from_row + i), f, zero), whole);
+            store_strided(o + r * o_row, o_column, i, width,
+                          factor[r] == 0 ? zero : lanes_mul_add(lanes_load(from + r * from_row + i), f, zero), whole);
     }
 }
 
@@ -140,13 +140,13 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
             factors.part[part] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.part[part]);
         }
         if (log_sum_exp)
-            scatter(log_sum_exp, log_sum_exp_row, first, rows, logs, false);
+            store_strided(log_sum_exp, log_sum_exp_row, first, rows, logs, false);
         real factor[TH_LANES];
         lanes_store(factor, factors);
         const int64_t count = rows - first < TH_LANES ? rows - first : TH_LANES;
         const real *from = (const real *)output + first * output_row;
         real *to = (real *)o + first * o_row;
-        if (is_whole(width, o_column))
+        if (fills_lanes(width, o_column))
             divide_rows(count, width, from, output_row, factor, to, o_row, o_column, true);
         else
             divide_rows(count, width, from, output_row, factor, to, o_row, o_column, false);
@@ -163,9 +163,9 @@ void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int6
         lanes sum = lanes_broadcast(0);
         for (int64_t i = 0; i < width; i += TH_LANES)
             sum = lanes_mul_add(lanes_load(x + i), lanes_load(y + i), sum);
-        const real other =
+        const real log_sum_exp_term =
             log_sum_exp_gradient ? ((const real *)log_sum_exp_gradient)[r * log_sum_exp_gradient_row] : 0;
-        ((real *)delta)[r] = lanes_sum(sum) - other;
+        ((real *)delta)[r] = lanes_sum(sum) - log_sum_exp_term;
     }
 }
 
