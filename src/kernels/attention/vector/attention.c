@@ -155,7 +155,7 @@ TH_INLINE lanes store_scores(const score_row *row, real *to, bool has_mask, bool
         largest[c] = lanes_broadcast((real)-INFINITY);
     for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
         step = TH_LANES;
-        if (at_edge(&row->visible, x)) {
+        if (is_at_edge(&row->visible, x)) {
             const lanes scores = scores_at(row, x, true, has_mask, cap_or_slope, &tanh);
             lanes_store(to + x, scores);
             largest[0] = lanes_max(scores, largest[0]);
@@ -193,7 +193,7 @@ TH_INLINE lanes store_weights(const th_attention_rows *b, const score_row *row, 
         } else {
             const lanes scores = lanes_load(to + x);
             weight = lanes_exp(lanes_sub(scores, shifts));
-            if (has_mask || at_edge(&row->visible, x))
+            if (has_mask || is_at_edge(&row->visible, x))
                 weight = replace_masked(scores, weight, masked);
             sum = lanes_add(sum, weight);
             if (multiplier)
@@ -285,7 +285,7 @@ TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows 
                               drops ? multiplier + (i - multiplier_first) * (b->end - b->begin) : NULL, has_mask);
         }
         const lanes sum = reduce_rows(row_lanes, true);
-        row_put(state->sum, r, b->rows, sum, !state->fresh);
+        row_store_or_add(state->sum, r, b->rows, sum, !state->fresh);
     }
 }
 
@@ -357,7 +357,7 @@ TH_INLINE void store_weights_and_gradient(const th_attention_rows *b, const scor
             lanes_store(to + x, masked);
             if (g->pair_gradient)
                 lanes_store(g->pair_gradient + x, lanes_broadcast(0));
-        } else if (at_edge(&row->visible, x)) {
+        } else if (is_at_edge(&row->visible, x)) {
             weight_and_gradient_at(row, to, g, multiplier, x, true, has_mask, cap_or_slope);
         } else {
             weight_and_gradient_at(row, to, g, multiplier, x, false, has_mask, cap_or_slope);

@@ -17,22 +17,22 @@ enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* groups to prefetch ahead */ };
 
 /* Up to 2 x 2 tiles of C, and their operands. */
 typedef struct tile_panels {
-    bool low, right;    /* whether there is a second row, a second column of tiles */
-    int64_t groups;     /* of steps */
-    const char *a, *b;  /* panels, from the first of these groups */
-    const char *next_b; /* the next panel of B, to be prefetched meanwhile; or NULL */
+    bool second_row, second_column; /* of tiles: whether they exist */
+    int64_t groups;                 /* of steps */
+    const char *a, *b;              /* panels, from the first of these groups */
+    const char *next_b;             /* the next panel of B, to be prefetched meanwhile; or NULL */
 } tile_panels;
 
-TH_INLINE void load_sums(bool low, bool right, const tile_rows *from)
+TH_INLINE void load_sums(bool second_row, bool second_column, const tile_rows *from)
 {
     const int64_t stride = from->row * (int64_t)sizeof(float);
-    _tile_loadd(C00, from->at, stride);
-    if (right)
-        _tile_loadd(C01, from->at + TILE_LINES, stride);
-    if (low)
-        _tile_loadd(C10, from->at + TILE_LINES * from->row, stride);
-    if (low && right)
-        _tile_loadd(C11, from->at + TILE_LINES * from->row + TILE_LINES, stride);
+    _tile_loadd(C00, from->data, stride);
+    if (second_column)
+        _tile_loadd(C01, from->data + TILE_LINES, stride);
+    if (second_row)
+        _tile_loadd(C10, from->data + TILE_LINES * from->row, stride);
+    if (second_row && second_column)
+        _tile_loadd(C11, from->data + TILE_LINES * from->row + TILE_LINES, stride);
 }
 
 TH_INLINE void zero_sums(void)
@@ -43,16 +43,16 @@ TH_INLINE void zero_sums(void)
     _tile_zero(C11);
 }
 
-TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
+TH_INLINE void store_sums(bool second_row, bool second_column, const tile_rows *to)
 {
     const int64_t stride = to->row * (int64_t)sizeof(float);
-    _tile_stored(C00, to->at, stride);
-    if (right)
-        _tile_stored(C01, to->at + TILE_LINES, stride);
-    if (low)
-        _tile_stored(C10, to->at + TILE_LINES * to->row, stride);
-    if (low && right)
-        _tile_stored(C11, to->at + TILE_LINES * to->row + TILE_LINES, stride);
+    _tile_stored(C00, to->data, stride);
+    if (second_column)
+        _tile_stored(C01, to->data + TILE_LINES, stride);
+    if (second_row)
+        _tile_stored(C10, to->data + TILE_LINES * to->row, stride);
+    if (second_row && second_column)
+        _tile_stored(C11, to->data + TILE_LINES * to->row + TILE_LINES, stride);
 }
 
 /* Memory to prefetch during 4 products, a quarter during each. Each pointer is one part of an operand over one group:
@@ -77,24 +77,25 @@ TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
 
 /* c += a b for one part of each, over one group of steps. Operands are loaded as late as possible, so that loads run
  * beside products. 4 products pass before a sum of C is used again; this is the latency of one product. */
-TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b, const tile_prefetch *next)
+TH_INLINE void add_products(bool second_row, bool second_column, bool load_a, const char *a, const char *b,
+                            const tile_prefetch *next)
 {
     _tile_loadd(B0, b, TILE_ROW_BYTES);
-    if (new_a)
+    if (load_a)
         _tile_loadd(A0, a, TILE_ROW_BYTES);
     _tile_dpbf16ps(C00, A0, B0);
     prefetch_quarter(next, 0);
-    if (low) {
-        if (new_a)
+    if (second_row) {
+        if (load_a)
             _tile_loadd(A1, a + TILE_BYTES, TILE_ROW_BYTES);
         _tile_dpbf16ps(C10, A1, B0);
         prefetch_quarter(next, 1);
     }
-    if (right) {
+    if (second_column) {
         _tile_loadd(B1, b + TILE_BYTES, TILE_ROW_BYTES);
         _tile_dpbf16ps(C01, A0, B1);
         prefetch_quarter(next, 2);
-        if (low) {
+        if (second_row) {
             _tile_dpbf16ps(C11, A1, B1);
             prefetch_quarter(next, 3);
         }
@@ -102,7 +103,7 @@ TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, con
 }
 
 /* c += products of parts. Operands have `parts` parts. both: multiply both parts, otherwise only the first. */
-TH_INLINE void add_groups(int parts, bool both, bool low, bool right, const tile_panels *t)
+TH_INLINE void add_groups(int parts, bool both, bool second_row, bool second_column, const tile_panels *t)
 {
     enum { NEXT = PANEL_PART_BYTES }; /* from one part to the next */
     const int64_t group_bytes = parts * PANEL_PART_BYTES, ahead = AHEAD_GROUPS * group_bytes;
@@ -111,40 +112,40 @@ TH_INLINE void add_groups(int parts, bool both, bool low, bool right, const tile
         const char *next_b = t->next_b ? t->next_b + group * group_bytes : NULL;
         if (!both) {
             const tile_prefetch next = {{a + ahead}, {next_b}};
-            add_products(low, right, true, a, b, &next);
+            add_products(second_row, second_column, true, a, b, &next);
             continue;
         }
         const tile_prefetch first = {{a + ahead, b + ahead}, {NULL}},
                             second = {{a + ahead + NEXT, b + ahead + NEXT}, {NULL}};
         const tile_prefetch panel = {{NULL}, {next_b, next_b ? next_b + NEXT : NULL}};
-        add_products(low, right, true, a, b, &first);
-        add_products(low, right, false, a, b + NEXT, &second);
-        add_products(low, right, true, a + NEXT, b, &panel);
+        add_products(second_row, second_column, true, a, b, &first);
+        add_products(second_row, second_column, false, a, b + NEXT, &second);
+        add_products(second_row, second_column, true, a + NEXT, b, &panel);
     }
 }
 
-TH_INLINE void run_tiles(int parts, bool both, bool low, bool right, const tile_panels *t, const tile_rows *init,
-                         const tile_rows *c)
+TH_INLINE void compute_tiles(int parts, bool both, bool second_row, bool second_column, const tile_panels *t,
+                             const tile_rows *init, const tile_rows *c)
 {
-    if (init->at)
-        load_sums(low, right, init);
+    if (init->data)
+        load_sums(second_row, second_column, init);
     else
         zero_sums();
-    add_groups(parts, both, low, right, t);
-    store_sums(low, right, c);
+    add_groups(parts, both, second_row, second_column, t);
+    store_sums(second_row, second_column, c);
 }
 
 /* c = init + a b in whole tiles of memory. */
 TH_INLINE void multiply_panels(int parts, bool both, const tile_panels *t, const tile_rows *init, const tile_rows *c)
 {
-    if (t->low && t->right)
-        run_tiles(parts, both, true, true, t, init, c);
-    else if (t->low)
-        run_tiles(parts, both, true, false, t, init, c);
-    else if (t->right)
-        run_tiles(parts, both, false, true, t, init, c);
+    if (t->second_row && t->second_column)
+        compute_tiles(parts, both, true, true, t, init, c);
+    else if (t->second_row)
+        compute_tiles(parts, both, true, false, t, init, c);
+    else if (t->second_column)
+        compute_tiles(parts, both, false, true, t, init, c);
     else
-        run_tiles(parts, both, false, false, t, init, c);
+        compute_tiles(parts, both, false, false, t, init, c);
 }
 
 /* -- partial tiles, and elements that are NaN -- */
@@ -154,7 +155,7 @@ static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
     __mmask16 found = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES) {
-            const __m512 numbers = _mm512_load_ps(&buffer->at[i][j]);
+            const __m512 numbers = _mm512_load_ps(&buffer->number[i][j]);
             found |= _mm512_mask_cmp_ps_mask(first_lanes(columns - j), numbers, numbers, _CMP_UNORD_Q);
         }
     return found != 0;
@@ -164,12 +165,12 @@ static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
 static __attribute__((noinline)) void replace_nan(const tile_panels *t, const tile_rows *init, tile_buffer *buffer)
 {
     tile_buffer first;
-    multiply_panels(MAX_PARTS, false, t, init, &(tile_rows){&first.at[0][0], PANEL_LINES});
-    for (int64_t i = 0; i < (t->low ? PANEL_LINES : TILE_LINES); i++)
-        for (int64_t j = 0; j < (t->right ? PANEL_LINES : TILE_LINES); j += TILE_LINES) {
-            const __m512 numbers = _mm512_load_ps(&buffer->at[i][j]);
-            _mm512_mask_store_ps(&buffer->at[i][j], _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q),
-                                 _mm512_load_ps(&first.at[i][j]));
+    multiply_panels(MAX_PARTS, false, t, init, &(tile_rows){&first.number[0][0], PANEL_LINES});
+    for (int64_t i = 0; i < (t->second_row ? PANEL_LINES : TILE_LINES); i++)
+        for (int64_t j = 0; j < (t->second_column ? PANEL_LINES : TILE_LINES); j += TILE_LINES) {
+            const __m512 numbers = _mm512_load_ps(&buffer->number[i][j]);
+            _mm512_mask_store_ps(&buffer->number[i][j], _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q),
+                                 _mm512_load_ps(&first.number[i][j]));
         }
 }
 
@@ -184,10 +185,10 @@ TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const til
     }
     tile_buffer begin, sums;
     tile_rows from = *init;
-    const tile_rows to = {&sums.at[0][0], PANEL_LINES};
-    if (init->at && !whole) {
+    const tile_rows to = {&sums.number[0][0], PANEL_LINES};
+    if (init->data && !whole) {
         fill_buffer(&begin, rows, columns, init);
-        from = (tile_rows){&begin.at[0][0], PANEL_LINES};
+        from = (tile_rows){&begin.number[0][0], PANEL_LINES};
     }
     multiply_panels(parts, parts > 1, t, &from, &to);
     if (parts > 1 && has_nan(&sums, rows, columns))
@@ -205,14 +206,14 @@ TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t
     const bool adds = group > 0; /* to the sums of the groups before */
     const float *start = adds ? block->c : block->init;
     const int64_t start_row = adds ? block->c_row : block->init_row;
-    tile_panels t = {.right = columns > TILE_LINES, .groups = groups};
+    tile_panels t = {.second_column = columns > TILE_LINES, .groups = groups};
     t.b = (const char *)block->b + column / PANEL_LINES * panel + skipped;
     t.next_b = column + PANEL_LINES < block->n ? t.b + panel : NULL;
     for (int64_t row = 0; row < block->m; row += PANEL_LINES) {
         const int64_t rows = th_smaller(block->m - row, PANEL_LINES);
         const tile_rows c = {(float *)block->c + row * block->c_row + column, block->c_row};
         const tile_rows init = {start ? (float *)start + row * start_row + column : NULL, start_row};
-        t.low = rows > TILE_LINES;
+        t.second_row = rows > TILE_LINES;
         t.a = (const char *)block->a + row / PANEL_LINES * block->a_panel * (int64_t)sizeof(float) + skipped;
         multiply_part(parts, rows, columns, &t, &init, &c);
         t.next_b = NULL;

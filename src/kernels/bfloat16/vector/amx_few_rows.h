@@ -26,7 +26,7 @@ typedef struct few_buffer {
 
 /* A tile in memory. */
 typedef struct few_tile {
-    const char *at;
+    const char *data;
     int64_t row_bytes;
 } few_tile;
 
@@ -44,9 +44,9 @@ TH_INLINE void pack_columns(bool stored, const few_columns *columns, int64_t fir
     } else {
         const part_operand group = {.lines = last + 1,
                                     .k = steps,
-                                    .at = b,
-                                    .line = columns->column_bytes / (int64_t)sizeof(float),
-                                    .step = 1,
+                                    .data = b,
+                                    .line_stride = columns->column_bytes / (int64_t)sizeof(float),
+                                    .step_stride = 1,
                                     .panels = tile};
         pack_tile(1, true, STEPS_DENSE, &group, 0, 0);
     }
@@ -70,25 +70,25 @@ TH_INLINE few_tile columns_of_b(bool stored, const few_columns *columns, int64_t
 }
 
 /* Adds the products of these columns. two: they need two tiles. */
-TH_INLINE void add_few(bool stored, bool two, const th_product_block *block, const few_columns *columns,
-                       few_buffer *buffer)
+TH_INLINE void add_few_products(bool stored, bool two, const th_product_block *block, const few_columns *columns,
+                                few_buffer *buffer)
 {
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
         const few_tile first = columns_of_b(stored, columns, 0, step, block->k - step, buffer->b[0]);
         _tile_loadd(B0, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, TILE_ROW_BYTES);
-        _tile_loadd(A0, first.at, first.row_bytes);
+        _tile_loadd(A0, first.data, first.row_bytes);
         _tile_dpbf16ps(C00, A0, B0);
         if (two) {
             const few_tile second = columns_of_b(stored, columns, TILE_LINES, step, block->k - step, buffer->b[1]);
-            _tile_loadd(A1, second.at, second.row_bytes);
+            _tile_loadd(A1, second.data, second.row_bytes);
             _tile_dpbf16ps(C10, A1, B0);
         }
     }
 }
 
 /* Computes C for `count` columns of B: column j and the others at this distance. */
-TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block, int64_t j, int64_t count,
-                            int64_t apart)
+TH_INLINE void multiply_few_columns(bool stored, bool two, const th_product_block *block, int64_t j, int64_t count,
+                                    int64_t apart)
 {
     const int64_t line_bytes = block->b_panel * (int64_t)(stored ? sizeof(uint16_t) : sizeof(float));
     const few_columns columns = {(const char *)block->b + j * line_bytes, count, apart * line_bytes};
@@ -105,7 +105,7 @@ TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block
         _tile_loadd(C00, buffer.c[0], TILE_ROW_BYTES);
         _tile_loadd(C10, buffer.c[1], TILE_ROW_BYTES);
     }
-    add_few(stored, two, block, &columns, &buffer);
+    add_few_products(stored, two, block, &columns, &buffer);
     _tile_stored(C00, buffer.c[0], TILE_ROW_BYTES);
     _tile_stored(C10, buffer.c[1], TILE_ROW_BYTES);
     finish_stores();
@@ -114,30 +114,30 @@ TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block
             ((float *)block->c)[i * block->c_row + j + x * apart] = c[x][i];
 }
 
-TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
+TH_INLINE void multiply_few_rows(bool stored, const th_product_block *block)
 {
     const int64_t apart = th_columns_apart(block->n, PANEL_LINES);
     _tile_loadconfig(&whole_tiles);
     for (int64_t j = 0; j < apart; j++)
-        multiply_few(stored, true, block, j, PANEL_LINES, apart);
+        multiply_few_columns(stored, true, block, j, PANEL_LINES, apart);
     for (int64_t j = apart * PANEL_LINES; j < block->n; j += PANEL_LINES)
         if (block->n - j > TILE_LINES)
-            multiply_few(stored, true, block, j, th_smaller(block->n - j, PANEL_LINES), 1);
+            multiply_few_columns(stored, true, block, j, th_smaller(block->n - j, PANEL_LINES), 1);
         else
-            multiply_few(stored, false, block, j, block->n - j, 1);
+            multiply_few_columns(stored, false, block, j, block->n - j, 1);
     _tile_release();
 }
 
 /* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_amx(const th_product_block *block)
 {
-    few_rows_by(false, block);
+    multiply_few_rows(false, block);
 }
 
 /* th_product_kernels.few_rows_stored */
 static __attribute__((noinline)) void few_rows_stored_amx(const th_product_block *block)
 {
-    few_rows_by(true, block);
+    multiply_few_rows(true, block);
 }
 
 #endif

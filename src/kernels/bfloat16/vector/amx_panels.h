@@ -21,14 +21,15 @@ enum {
 
 /* Packs the tiles of 16 lines and one group of steps, number by number. For any strides, and for numbers that the
  * processor's conversion would make infinite or NaN. */
-static __attribute__((noinline)) void pack_any_tile(int parts, bool of_a, const part_operand *s, int64_t line,
-                                                    int64_t step, char *to)
+static __attribute__((noinline)) void pack_tile_by_numbers(int parts, bool of_a, const part_operand *s, int64_t line,
+                                                           int64_t step, char *to)
 {
     const int64_t last = s->lines - line - 1, steps = s->k - step;
     for (int64_t i = 0; i < TILE_LINES; i++) {
-        const float *from = s->at + (line + (i < last ? i : last)) * s->line + step * s->step;
+        const float *from = s->data + (line + (i < last ? i : last)) * s->line_stride + step * s->step_stride;
         for (int64_t j = 0; j < TH_PART_GROUP; j++) {
-            const uint32_t bits = j < steps ? bits_of_float(from[j * s->step]) : 0, first = round_to_bfloat16(bits);
+            const uint32_t bits = j < steps ? bits_of_float(from[j * s->step_stride]) : 0,
+                           first = round_to_bfloat16(bits);
             const uint16_t part[MAX_PARTS] = {(uint16_t)(first >> 16), (uint16_t)(second_part(bits, first) >> 16)};
             const int64_t offset = of_a ? i * TH_PART_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
             for (int t = 0; t < parts; t++)
@@ -48,17 +49,17 @@ TH_INLINE __m512 load_masked(__mmask16 given, const float *from)
 TH_INLINE bool load_lines(int parts, const part_operand *s, int64_t line, int64_t step,
                           __m512i row[MAX_PARTS][TILE_LINES])
 {
-    const float *from = s->at + line * s->line + step;
+    const float *from = s->data + line * s->line_stride + step;
     const int64_t last = s->lines - line - 1;
     const __mmask16 low_given = first_lanes(s->k - step), high_given = first_lanes(s->k - step - TILE_LINES);
     __mmask32 unusual = 0;
     UNROLLED_FOR (int i = 0; i < TILE_LINES; i++) {
-        const float *numbers = from + (i < last ? i : last) * s->line;
+        const float *numbers = from + (i < last ? i : last) * s->line_stride;
         const __m512 low = load_masked(low_given, numbers), high = load_masked(high_given, numbers + TILE_LINES);
-        row[0][i] = convert(low, high);
-        unusual |= unusual_of(row[0][i]);
+        row[0][i] = first_parts(low, high);
+        unusual |= unusual_mask(row[0][i]);
         if (parts == 2)
-            row[1][i] = convert_rest(low, high, row[0][i]);
+            row[1][i] = second_parts(low, high, row[0][i]);
     }
     return unusual != 0;
 }
@@ -67,18 +68,20 @@ TH_INLINE bool load_lines(int parts, const part_operand *s, int64_t line, int64_
 TH_INLINE bool load_pairs(int parts, bool whole, const part_operand *s, int64_t line, int64_t step,
                           __m512i row[MAX_PARTS][TILE_LINES])
 {
-    const float *from = s->at + line + step * s->step;
+    const float *from = s->data + line + step * s->step_stride;
     const int64_t last = s->k - step - 1;
     const __mmask16 given = first_lanes(s->lines - line);
     __mmask32 unusual = 0;
     UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
         const int64_t even = 2 * p, odd = 2 * p + 1;
-        const __m512 low = whole || even <= last ? load_masked(given, from + even * s->step) : _mm512_setzero_ps();
-        const __m512 high = whole || odd <= last ? load_masked(given, from + odd * s->step) : _mm512_setzero_ps();
-        row[0][p] = pair_up(convert(low, high));
-        unusual |= unusual_of(row[0][p]);
+        const __m512 low =
+            whole || even <= last ? load_masked(given, from + even * s->step_stride) : _mm512_setzero_ps();
+        const __m512 high =
+            whole || odd <= last ? load_masked(given, from + odd * s->step_stride) : _mm512_setzero_ps();
+        row[0][p] = pair_up(first_parts(low, high));
+        unusual |= unusual_mask(row[0][p]);
         if (parts == 2)
-            row[1][p] = convert_rest_of_pairs(low, high, row[0][p]);
+            row[1][p] = second_parts_of_pairs(low, high, row[0][p]);
     }
     return unusual != 0;
 }
@@ -88,7 +91,7 @@ typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_la
 /* Packs the tiles of 16 lines and one group of steps. Tiles of B are tiles of A, transposed in pairs. */
 TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_operand *s, int64_t line, int64_t step)
 {
-    char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
+    char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel_stride);
     char *to = panel + step / TH_PART_GROUP * parts * PANEL_PART_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
     __m512i row[MAX_PARTS][TILE_LINES];
     const bool unusual = layout == NOTHING_DENSE        ? true
@@ -96,7 +99,7 @@ TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_
                          : s->k - step >= TH_PART_GROUP ? load_pairs(parts, true, s, line, step, row)
                                                         : load_pairs(parts, false, s, line, step, row);
     if (__builtin_expect(unusual, layout == NOTHING_DENSE)) {
-        pack_any_tile(parts, of_a, s, line, step, to);
+        pack_tile_by_numbers(parts, of_a, s, line, step, to);
         return;
     }
     UNROLLED_FOR (int t = 0; t < parts; t++) {
@@ -123,9 +126,9 @@ TH_INLINE void pack_layout(int parts, bool of_a, source_layout layout, const par
 
 TH_INLINE void pack_amx(int parts, bool of_a, const part_operand *s)
 {
-    if (s->step == 1)
+    if (s->step_stride == 1)
         pack_layout(parts, of_a, STEPS_DENSE, s);
-    else if (s->line == 1)
+    else if (s->line_stride == 1)
         pack_layout(parts, of_a, LINES_DENSE, s);
     else
         pack_layout(parts, of_a, NOTHING_DENSE, s);

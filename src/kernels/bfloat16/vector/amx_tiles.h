@@ -32,13 +32,13 @@ TH_INLINE void finish_stores(void)
 
 /* Rows of numbers. The stride `row` may be 0. */
 typedef struct tile_rows {
-    float *at;
+    float *data;
     int64_t row;
 } tile_rows;
 
 /* Sums that do not fill tiles. */
 typedef struct tile_buffer {
-    _Alignas(64) float at[PANEL_LINES][PANEL_LINES];
+    _Alignas(64) float number[PANEL_LINES][PANEL_LINES];
 } tile_buffer;
 
 /* Copies `rows` rows and `columns` columns into the buffer. */
@@ -46,8 +46,8 @@ static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, cons
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES) {
-            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->at + i * from->row + j);
-            _mm512_store_ps(&buffer->at[i][j], numbers);
+            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->data + i * from->row + j);
+            _mm512_store_ps(&buffer->number[i][j], numbers);
         }
     finish_stores();
 }
@@ -56,8 +56,8 @@ static void store_buffer(const tile_buffer *buffer, int64_t rows, int64_t column
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES)
-            _mm512_mask_storeu_ps(to->at + i * to->row + j, first_lanes(columns - j),
-                                  _mm512_load_ps(&buffer->at[i][j]));
+            _mm512_mask_storeu_ps(to->data + i * to->row + j, first_lanes(columns - j),
+                                  _mm512_load_ps(&buffer->number[i][j]));
 }
 
 #endif

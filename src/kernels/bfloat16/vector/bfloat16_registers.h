@@ -36,13 +36,13 @@ static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m
 
 /* The first parts in this order: rounded to nearest, denormals to 0, NaN quiet. Some numbers become infinite although
  * product.h truncates them. */
-TH_INLINE __m512i convert(__m512 low, __m512 high)
+TH_INLINE __m512i first_parts(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
 /* Which of 32 bfloat16 numbers are infinite or NaN. If any is, split_unusual splits all 32. */
-TH_INLINE __mmask32 unusual_of(__m512i numbers)
+TH_INLINE __mmask32 unusual_mask(__m512i numbers)
 {
     const __m512i exponent = _mm512_set1_epi16(0x7f80);
     return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
@@ -57,19 +57,19 @@ TH_INLINE __m512 widen(__m512i numbers, int first)
 }
 
 /* The second parts of numbers whose first parts are usual. */
-TH_INLINE __m512i convert_rest(__m512 low, __m512 high, __m512i first)
+TH_INLINE __m512i second_parts(__m512 low, __m512 high, __m512i first)
 {
-    return convert(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, PART_LANES)));
+    return first_parts(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, PART_LANES)));
 }
 
 /* One or two parts of 32 numbers: word i of part[t] is from low[i], word 16 + i from high[i]. */
 TH_INLINE void split_in_order(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
-    part[0] = convert(low, high);
-    if (__builtin_expect(unusual_of(part[0]) != 0, 0))
+    part[0] = first_parts(low, high);
+    if (__builtin_expect(unusual_mask(part[0]) != 0, 0))
         split_unusual(low, high, part);
     else if (parts == 2)
-        part[1] = convert_rest(low, high, part[0]);
+        part[1] = second_parts(low, high, part[0]);
 }
 
 /* Pairs: words i and 16 + i become the lower and the upper half of lane i. */
@@ -81,26 +81,26 @@ TH_INLINE __m512i pair_up(__m512i words)
                                             25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/* Like convert_rest, for first parts in pairs. The second parts are in pairs, too. */
-TH_INLINE __m512i convert_rest_of_pairs(__m512 low, __m512 high, __m512i first)
+/* Like second_parts, for first parts in pairs. The second parts are in pairs, too. */
+TH_INLINE __m512i second_parts_of_pairs(__m512 low, __m512 high, __m512i first)
 {
     const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
-    return pair_up(convert(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(first, 16)),
-                           _mm512_sub_ps(high, (__m512)_mm512_and_si512(first, upper_half))));
+    return pair_up(first_parts(_mm512_sub_ps(low, (__m512)_mm512_slli_epi32(first, 16)),
+                               _mm512_sub_ps(high, (__m512)_mm512_and_si512(first, upper_half))));
 }
 
 /* One or two parts of 32 numbers, in pairs: the lower half of lane i of part[t] is from low[i], the upper half from
  * high[i]. */
 TH_INLINE void split_in_pairs(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
-    const __m512i first = convert(low, high);
+    const __m512i first = first_parts(low, high);
     part[0] = pair_up(first);
-    if (__builtin_expect(unusual_of(first) != 0, 0)) {
+    if (__builtin_expect(unusual_mask(first) != 0, 0)) {
         split_unusual(low, high, part);
         part[0] = pair_up(part[0]);
         part[1] = pair_up(part[1]);
     } else if (parts == 2) {
-        part[1] = convert_rest_of_pairs(low, high, part[0]);
+        part[1] = second_parts_of_pairs(low, high, part[0]);
     }
 }
 

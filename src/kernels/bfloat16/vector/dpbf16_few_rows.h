@@ -76,7 +76,7 @@ TH_INLINE void load_columns(bool stored, const th_product_block *block, int64_t 
 }
 
 /* Computes a register of columns from j, or fewer at the end. */
-TH_INLINE void few_columns(bool stored, int64_t rows, const th_product_block *block, int64_t j)
+TH_INLINE void multiply_few_columns(bool stored, int64_t rows, const th_product_block *block, int64_t j)
 {
     const int64_t columns = th_smaller(block->n - j, PART_LANES);
     vec c[TH_FEW_PART_ROWS];
@@ -93,25 +93,25 @@ TH_INLINE void few_columns(bool stored, int64_t rows, const th_product_block *bl
         vec_store_part((float *)block->c + i * block->c_row + j, columns, c[i]);
 }
 
-TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
+TH_INLINE void multiply_few_rows(bool stored, const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += PART_LANES)
         if (block->m == 1)
-            few_columns(stored, 1, block, j);
+            multiply_few_columns(stored, 1, block, j);
         else
-            few_columns(stored, block->m, block, j);
+            multiply_few_columns(stored, block->m, block, j);
 }
 
 /* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_dpbf16(const th_product_block *block)
 {
-    few_rows_by(false, block);
+    multiply_few_rows(false, block);
 }
 
 /* th_product_kernels.few_rows_stored */
 static __attribute__((noinline)) void few_rows_stored_dpbf16(const th_product_block *block)
 {
-    few_rows_by(true, block);
+    multiply_few_rows(true, block);
 }
 
 #endif

@@ -76,15 +76,15 @@ TH_INLINE void load_square(int parts, bool by_pair, int max, const part_operand 
 {
     const int64_t lines = s->lines - first < max ? s->lines - first : max;
     const int64_t steps = s->k - group < TH_PART_GROUP ? s->k - group : TH_PART_GROUP;
-    const float *from = s->at + first * s->line + group * s->step;
-    const bool adjacent = s->line == 1 && s->step != 1;
+    const float *from = s->data + first * s->line_stride + group * s->step_stride;
+    const bool adjacent = s->line_stride == 1 && s->step_stride != 1;
     if (adjacent) {
-        load_steps(parts, from, s->step, lines, steps, to);
-    } else if (s->step == 1) {
-        load_lines(parts, max, from, s->line, lines, steps, to);
+        load_steps(parts, from, s->step_stride, lines, steps, to);
+    } else if (s->step_stride == 1) {
+        load_lines(parts, max, from, s->line_stride, lines, steps, to);
     } else {
         float gathered[PART_LANES][TH_PART_GROUP];
-        gather_lines(from, s->line, s->step, lines, steps, gathered);
+        gather_lines(from, s->line_stride, s->step_stride, lines, steps, gathered);
         load_lines(parts, max, gathered[0], TH_PART_GROUP, lines, steps, to);
     }
     if (adjacent != by_pair)
@@ -101,7 +101,7 @@ typedef struct square_position {
 TH_INLINE square_position position_of_square(const part_operand *s, int max, int64_t i)
 {
     const int64_t squares = (s->lines + max - 1) / max, groups = (s->k + TH_PART_GROUP - 1) / TH_PART_GROUP;
-    if (s->step == 1)
+    if (s->step_stride == 1)
         return (square_position){i / groups * max, i % groups};
     return (square_position){i % squares * max, i / squares};
 }
@@ -109,15 +109,15 @@ TH_INLINE square_position position_of_square(const part_operand *s, int max, int
 /* Prefetches a square, which is on as many pages as it has lines (or steps, if lines are adjacent). */
 TH_INLINE void prefetch_square(const part_operand *s, int max, square_position at)
 {
-    const float *from = s->at + at.first * s->line + at.group * TH_PART_GROUP * s->step;
-    if (s->step == 1)
+    const float *from = s->data + at.first * s->line_stride + at.group * TH_PART_GROUP * s->step_stride;
+    if (s->step_stride == 1)
         UNROLLED_FOR (int i = 0; i < max; i++) {
-            __builtin_prefetch(from + i * s->line);
-            __builtin_prefetch(from + i * s->line + PART_LANES);
+            __builtin_prefetch(from + i * s->line_stride);
+            __builtin_prefetch(from + i * s->line_stride + PART_LANES);
         }
     else
         UNROLLED_FOR (int i = 0; i < TH_PART_GROUP; i++)
-            __builtin_prefetch(from + i * s->step);
+            __builtin_prefetch(from + i * s->step_stride);
 }
 
 TH_INLINE void pack_dpbf16(int parts, bool of_a, const part_operand *s)
@@ -130,7 +130,7 @@ TH_INLINE void pack_dpbf16(int parts, bool of_a, const part_operand *s)
         square loaded;
         prefetch_square(s, max, position_of_square(s, max, i + AHEAD < count ? i + AHEAD : i));
         load_square(parts, by_pair, max, s, at.first, at.group * TH_PART_GROUP, loaded);
-        pair *to = (pair *)s->panels + at.first / width * s->panel + at.group * parts * width * GROUP_PAIRS +
+        pair *to = (pair *)s->panels + at.first / width * s->panel_stride + at.group * parts * width * GROUP_PAIRS +
                    at.first % width * (by_pair ? 1 : GROUP_PAIRS);
         for (int t = 0; t < parts; t++, to += width * GROUP_PAIRS)
             if (by_pair)

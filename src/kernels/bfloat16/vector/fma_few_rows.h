@@ -14,7 +14,7 @@
 
 /* A square of B: some columns over square_steps steps, which are adjacent in memory. */
 typedef struct few_square {
-    const char *at;
+    const char *data;
     int64_t column_bytes;   /* from one column to the next */
     int64_t columns, steps; /* that exist; at least one column */
 } few_square;
@@ -52,7 +52,7 @@ static __attribute__((noinline)) vec load_bytes(const char *from, int64_t bytes)
  * missing. */
 TH_INLINE vec load_column(bool stored, bool whole, const few_square *s, int64_t i)
 {
-    const char *from = s->at + (whole || i < s->columns ? i : s->columns - 1) * s->column_bytes;
+    const char *from = s->data + (whole || i < s->columns ? i : s->columns - 1) * s->column_bytes;
     if (whole || s->steps >= square_steps(stored))
         return vec_load((const float *)from);
     return load_bytes(from, s->steps * number_bytes(stored));
@@ -73,7 +73,7 @@ TH_INLINE void load_square(bool stored, bool whole, const few_square *s, vec squ
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
         square[i] = load_column(stored, whole, s, i);
         if (!stored) {
-            __builtin_prefetch(s->at + (TH_REGISTER_LANES + i) * s->column_bytes, 0, 2);
+            __builtin_prefetch(s->data + (TH_REGISTER_LANES + i) * s->column_bytes, 0, 2);
             size[i % 2] = vec_mul_add(square[i], square[i], size[i % 2]);
             square[i] = round_usual(square[i]);
         }
@@ -115,13 +115,13 @@ TH_INLINE void add_square(bool stored, int first, const float *a, const vec squa
 }
 
 /* Adds one group of steps of a register of columns, beginning with `step`. */
-TH_INLINE void add_few(bool stored, int64_t rows, bool whole, const th_product_block *block, int64_t step,
-                       const few_square *group, few_sums *sums)
+TH_INLINE void add_few_products(bool stored, int64_t rows, bool whole, const th_product_block *block, int64_t step,
+                                const few_square *group, few_sums *sums)
 {
     for (int64_t i = 0; i < rows; i++)
         sums[i].even = sums[i].odd = (vec){0};
     UNROLLED_FOR (int first = 0; first < TH_PART_GROUP; first += square_steps(stored)) {
-        const few_square s = {group->at + first * number_bytes(stored), group->column_bytes, group->columns,
+        const few_square s = {group->data + first * number_bytes(stored), group->column_bytes, group->columns,
                               group->steps - first};
         vec square[TH_REGISTER_LANES];
         load_square(stored, whole, &s, square);
@@ -136,14 +136,14 @@ TH_INLINE void add_few(bool stored, int64_t rows, bool whole, const th_product_b
 TH_INLINE few_square columns_of_b(bool stored, const th_product_block *block, int64_t j, int64_t step)
 {
     const int64_t bytes = number_bytes(stored);
-    return (few_square){.at = (const char *)block->b + (j * block->b_panel + step) * bytes,
+    return (few_square){.data = (const char *)block->b + (j * block->b_panel + step) * bytes,
                         .column_bytes = block->b_panel * bytes,
                         .columns = th_smaller(block->n - j, TH_REGISTER_LANES),
                         .steps = block->k - step};
 }
 
 #ifdef __aarch64__
-/* Computes the sums of few_columns again, because some pass through tiny numbers (fma_underflow.h). */
+/* Computes the sums of multiply_few_columns again, because some pass through tiny numbers (fma_underflow.h). */
 TH_INLINE void add_tiny_columns(bool stored, const th_product_block *block, int64_t j, few_sums *sums)
 {
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
@@ -179,7 +179,7 @@ static __attribute__((noinline)) void add_tiny_stored(const th_product_block *bl
 #endif
 
 /* Sets the beginning of the sums: C, the bias, or 0. */
-TH_INLINE void begin_few(int64_t rows, const th_product_block *block, int64_t j, int64_t columns, few_sums *sums)
+TH_INLINE void begin_sums(int64_t rows, const th_product_block *block, int64_t j, int64_t columns, few_sums *sums)
 {
     for (int64_t i = 0; i < rows; i++)
         sums[i].c =
@@ -187,22 +187,22 @@ TH_INLINE void begin_few(int64_t rows, const th_product_block *block, int64_t j,
 }
 
 /* Computes a register of columns from j, or fewer at the end. */
-TH_INLINE void few_columns(bool stored, int64_t rows, const th_product_block *block, int64_t j)
+TH_INLINE void multiply_few_columns(bool stored, int64_t rows, const th_product_block *block, int64_t j)
 {
     const int64_t columns = th_smaller(block->n - j, TH_REGISTER_LANES);
     few_sums sums[TH_FEW_PART_ROWS];
-    begin_few(rows, block, j, columns, sums);
+    begin_sums(rows, block, j, columns, sums);
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
         const few_square group = columns_of_b(stored, block, j, step);
         if (columns == TH_REGISTER_LANES && group.steps >= TH_PART_GROUP)
-            add_few(stored, rows, true, block, step, &group, sums);
+            add_few_products(stored, rows, true, block, step, &group, sums);
         else
-            add_few(stored, rows, false, block, step, &group, sums);
+            add_few_products(stored, rows, false, block, step, &group, sums);
     }
 #ifdef __aarch64__
     if (th_float_underflowed(sums)) {
         th_float_state_set(TH_FLOAT_USUAL);
-        begin_few(rows, block, j, columns, sums);
+        begin_sums(rows, block, j, columns, sums);
         (stored ? add_tiny_stored : add_tiny_plain)(block, j, sums);
         th_float_state_set(TH_FLOAT_FLUSH);
     }
@@ -211,25 +211,25 @@ TH_INLINE void few_columns(bool stored, int64_t rows, const th_product_block *bl
         vec_store_part((float *)block->c + i * block->c_row + j, columns, sums[i].c);
 }
 
-TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
+TH_INLINE void multiply_few_rows(bool stored, const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += TH_REGISTER_LANES)
         if (!stored && block->m == 1)
-            few_columns(stored, 1, block, j);
+            multiply_few_columns(stored, 1, block, j);
         else
-            few_columns(stored, block->m, block, j);
+            multiply_few_columns(stored, block->m, block, j);
 }
 
 /* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_fma(const th_product_block *block)
 {
-    few_rows_by(false, block);
+    multiply_few_rows(false, block);
 }
 
 /* th_product_kernels.few_rows_stored */
 static __attribute__((noinline)) void few_rows_stored_fma(const th_product_block *block)
 {
-    few_rows_by(true, block);
+    multiply_few_rows(true, block);
 }
 
 #endif

@@ -15,7 +15,7 @@ enum {
     PART_PACK_AHEAD = 8             /* steps to prefetch ahead: each step may be on another page */
 };
 
-/* Stores the parts of x, one step of `count` lines. `to` is the offset of the first part. */
+/* Stores the parts of x, one step of `count` lines. `to` points to the first part. */
 TH_INLINE void store_parts(int parts, int width, int count, vec x, float *to)
 {
     const vec first = vec_first_part(x);
@@ -33,7 +33,7 @@ TH_INLINE int64_t offset_of_step(int parts, int width, int64_t step)
     return (group + step % 2 * HALF_GROUP + step % TH_PART_GROUP / 2) * width;
 }
 
-/* Lanes of a panel from line i, at most a register. */
+/* The number of lines of a panel from line i on, at most a register. */
 #define PANEL_LANES(width, i) ((width) - (i) < TH_REGISTER_LANES ? (width) - (i) : TH_REGISTER_LANES)
 
 /* Loads one step of up to `filled` lines from `first`. */
@@ -43,12 +43,12 @@ TH_INLINE vec load_lines(const part_operand *s, bool adjacent, int64_t first, in
     vec x = {0};
     if (step >= s->k || given <= 0)
         return x;
-    const float *from = s->at + first * s->line + step * s->step;
+    const float *from = s->data + first * s->line_stride + step * s->step_stride;
     if (adjacent)
         return given == TH_REGISTER_LANES ? vec_load(from) : vec_load_part(from, given, 0);
     for (int i = 0; i < TH_REGISTER_LANES; i++)
         if (i < given)
-            x[i] = from[i * s->line];
+            x[i] = from[i * s->line_stride];
     return x;
 }
 
@@ -59,10 +59,10 @@ TH_INLINE void pack_steps(int parts, int width, bool adjacent, const part_operan
     const int64_t steps = (s->k + TH_PART_GROUP - 1) / TH_PART_GROUP * TH_PART_GROUP;
     for (int64_t step = 0; step < steps; step++) {
         float *to = (float *)s->panels + offset_of_step(parts, width, step);
-        for (int64_t first = 0; first < s->lines; first += width, to += s->panel)
+        for (int64_t first = 0; first < s->lines; first += width, to += s->panel_stride)
             UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
                 if (adjacent)
-                    __builtin_prefetch(s->at + (step + PART_PACK_AHEAD) * s->step + first + i);
+                    __builtin_prefetch(s->data + (step + PART_PACK_AHEAD) * s->step_stride + first + i);
                 const int filled = PANEL_LANES(width, i);
                 store_parts(parts, width, filled, load_lines(s, adjacent, first + i, filled, step), to + i);
             }
@@ -74,11 +74,11 @@ TH_INLINE void pack_steps(int parts, int width, bool adjacent, const part_operan
 TH_INLINE void pack_square(int parts, int width, int filled, const part_operand *s, int64_t first, int64_t step,
                            int64_t left, float *panel)
 {
-    const float *from = s->at + first * s->line + step;
+    const float *from = s->data + first * s->line_stride + step;
     const int64_t last = s->lines - first - 1;
     vec square[TH_REGISTER_LANES];
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
-        const float *line = from + (i < last ? i : last) * s->line;
+        const float *line = from + (i < last ? i : last) * s->line_stride;
         square[i] = left == TH_REGISTER_LANES ? vec_load(line) : vec_load_part(line, left, 0);
     }
     transpose_registers(square);
@@ -103,7 +103,7 @@ TH_INLINE void pack_register(int parts, int width, int filled, const part_operan
 TH_INLINE void pack_lines(int parts, int width, const part_operand *s)
 {
     float *panel = s->panels;
-    for (int64_t first = 0; first < s->lines; first += width, panel += s->panel)
+    for (int64_t first = 0; first < s->lines; first += width, panel += s->panel_stride)
         UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES)
             if (first + i < s->lines)
                 pack_register(parts, width, PANEL_LANES(width, i), s, first + i, panel + i);
@@ -111,10 +111,10 @@ TH_INLINE void pack_lines(int parts, int width, const part_operand *s)
 
 TH_INLINE void pack_parts(int parts, int width, const part_operand *s)
 {
-    if (s->step == 1)
+    if (s->step_stride == 1)
         pack_lines(parts, width, s);
     else
-        pack_steps(parts, width, s->line == 1, s);
+        pack_steps(parts, width, s->line_stride == 1, s);
 }
 
 #endif

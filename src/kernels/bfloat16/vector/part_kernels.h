@@ -16,10 +16,10 @@ enum { MAX_PARTS = 2 };
 /* An operand to pack: `lines` rows of A or columns of B, with k steps each. */
 typedef struct part_operand {
     int64_t lines, k;
-    const float *at;
-    int64_t line, step; /* strides */
+    const float *data;
+    int64_t line_stride, step_stride; /* strides */
     void *panels;
-    int64_t panel; /* elements from one panel to the next */
+    int64_t panel_stride; /* elements from one panel to the next */
 } part_operand;
 
 /* Operands are split in the usual state, and multiplied with denormal numbers as 0. */

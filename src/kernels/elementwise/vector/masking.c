@@ -17,7 +17,7 @@ ELEMENTWISE_LOOP(keep_if, 2, 0)
  * finite. */
 void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
 {
-    bool *found = *(bool *const *)parameters;
+    bool *found_non_finite = *(bool *const *)parameters;
     real *y = operands[0];
     const real *x = operands[1];
     real_int any = 0;
@@ -27,7 +27,7 @@ void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parame
         y[i] = bad ? 0 : x[i];
     }
     if (any)
-        __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may write it too */
+        __atomic_store_n(found_non_finite, true, __ATOMIC_RELAXED); /* other threads may write it too */
 }
 
 /* c (m, n) += a (m, k) b (k, n), only for the elements of b that are not finite and only where keep (m, k) is true. So

@@ -15,7 +15,7 @@ static const real adam_limit = 0x1p511, largest_real = DBL_MAX;
 /* The numbers of an update in the kernel's type. The gradient is computed as (gradient + p * decay) * scale, so that
  * the sum has only one product. */
 typedef struct adam_numbers {
-    real scale, decay, beta1, beta2, rate1, rate2, shrink, step, second, inside, outside;
+    real scale, decay, beta1, beta2, rate1, rate2, shrink, step_size, second_scale, eps_inside, eps_outside;
 } adam_numbers;
 
 /* Returns beta * moment + rate * x, where rate = 1 - beta. Starts from the operand with the larger weight: if beta is
@@ -33,44 +33,45 @@ TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m
     *v = interpolate(*v, g * g, a->beta2, a->rate2);
     if (largest)
         *largest = vec_maximum(*largest, *v);
-    const vec root = vec_sqrt((largest ? *largest : *v) * a->second + a->inside) + a->outside;
+    const vec root = vec_sqrt((largest ? *largest : *v) * a->second_scale + a->eps_inside) + a->eps_outside;
     const vec shrunk = *p - *p * a->shrink;
-    *p = shrunk - (*m / root) * a->step;
+    *p = shrunk - (*m / root) * a->step_size;
 }
 
-/* All arrays (n), contiguous, updated in place. amsgrad is a constant in each caller, so that the compiler removes
- * `ls`, the largest second moments, from Adam's loop. */
-TH_INLINE void adam_run(int64_t n, real *ps, const real *gs, real *ms, real *vs, real *ls, bool amsgrad,
-                        const adam_numbers *numbers)
+/* Updates arrays (n), contiguous, in place. amsgrad is a constant in each caller, so that the compiler removes
+ * the largest second moments from Adam's loop. */
+TH_INLINE void update_adam(int64_t n, real *parameter, const real *gradient, real *first_moment, real *second_moment,
+                           real *largest, bool amsgrad, const adam_numbers *numbers)
 {
     vec l = {0};
     int64_t i = 0;
     for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
-        vec p = vec_load(ps + i), m = vec_load(ms + i), v = vec_load(vs + i);
+        vec p = vec_load(parameter + i), m = vec_load(first_moment + i), v = vec_load(second_moment + i);
         if (amsgrad)
-            l = vec_load(ls + i);
-        adam_register(numbers, vec_load(gs + i), &p, &m, &v, amsgrad ? &l : NULL);
-        vec_store(ps + i, p);
-        vec_store(ms + i, m);
-        vec_store(vs + i, v);
+            l = vec_load(largest + i);
+        adam_register(numbers, vec_load(gradient + i), &p, &m, &v, amsgrad ? &l : NULL);
+        vec_store(parameter + i, p);
+        vec_store(first_moment + i, m);
+        vec_store(second_moment + i, v);
         if (amsgrad)
-            vec_store(ls + i, l);
+            vec_store(largest + i, l);
     }
     if (i < n) {
         const int64_t rest = n - i;
-        vec p = vec_load_part(ps + i, rest, 1), m = vec_load_part(ms + i, rest, 1), v = vec_load_part(vs + i, rest, 1);
+        vec p = vec_load_part(parameter + i, rest, 1), m = vec_load_part(first_moment + i, rest, 1),
+            v = vec_load_part(second_moment + i, rest, 1);
         if (amsgrad)
-            l = vec_load_part(ls + i, rest, 1);
-        adam_register(numbers, vec_load_part(gs + i, rest, 1), &p, &m, &v, amsgrad ? &l : NULL);
-        vec_store_part(ps + i, rest, p);
-        vec_store_part(ms + i, rest, m);
-        vec_store_part(vs + i, rest, v);
+            l = vec_load_part(largest + i, rest, 1);
+        adam_register(numbers, vec_load_part(gradient + i, rest, 1), &p, &m, &v, amsgrad ? &l : NULL);
+        vec_store_part(parameter + i, rest, p);
+        vec_store_part(first_moment + i, rest, m);
+        vec_store_part(second_moment + i, rest, v);
         if (amsgrad)
-            vec_store_part(ls + i, rest, l);
+            vec_store_part(largest + i, rest, l);
     }
 }
 
-/* All arrays (n), contiguous, updated in place. largest: NULL without AMSGrad. */
+/* Updates arrays (n), contiguous, in place. largest: NULL without AMSGrad. */
 void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *first_moment, void *second_moment,
                      void *largest, const struct th_adam_update *update)
 {
@@ -81,14 +82,14 @@ void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *fir
                                   .rate1 = (real)(1 - update->beta1),
                                   .rate2 = (real)(1 - update->beta2),
                                   .shrink = (real)update->shrink,
-                                  .step = (real)update->step_size,
-                                  .second = (real)update->second_scale,
-                                  .inside = (real)update->eps_inside,
-                                  .outside = (real)update->eps_outside};
+                                  .step_size = (real)update->step_size,
+                                  .second_scale = (real)update->second_scale,
+                                  .eps_inside = (real)update->eps_inside,
+                                  .eps_outside = (real)update->eps_outside};
     if (largest)
-        adam_run(n, parameter, gradient, first_moment, second_moment, largest, true, &numbers);
+        update_adam(n, parameter, gradient, first_moment, second_moment, largest, true, &numbers);
     else
-        adam_run(n, parameter, gradient, first_moment, second_moment, NULL, false, &numbers);
+        update_adam(n, parameter, gradient, first_moment, second_moment, NULL, false, &numbers);
 }
 
 typedef struct sgd_numbers {
@@ -110,32 +111,33 @@ TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *vel
     *p = *p - u * s->rate;
 }
 
-/* All arrays (n), contiguous, updated in place. velocity: NULL without momentum. */
+/* Updates arrays (n), contiguous, in place. velocity: NULL without momentum. */
 void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velocity,
                     const struct th_sgd_update *update)
 {
-    const bool used = update->gradient_scale != 0;
+    const bool uses_gradient = update->gradient_scale != 0;
     const sgd_numbers numbers = {.scale = (real)update->gradient_scale,
-                                 .decay = used ? (real)(update->weight_decay / update->gradient_scale) : 0,
+                                 .decay = uses_gradient ? (real)(update->weight_decay / update->gradient_scale) : 0,
                                  .forget = (real)(1 - update->momentum),
                                  .rate = (real)update->learning_rate,
                                  .nesterov = velocity && update->nesterov};
-    real *ps = parameter, *us = velocity;
-    const real *gs = gradient;
+    real *parameters = parameter, *velocities = velocity;
+    const real *gradients = gradient;
     int64_t i = 0;
     for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
-        vec p = vec_load(ps + i), u = us ? vec_load(us + i) : (vec){0};
-        sgd_register(&numbers, vec_load(gs + i), &p, &u);
-        vec_store(ps + i, p);
-        if (us)
-            vec_store(us + i, u);
+        vec p = vec_load(parameters + i), v = velocities ? vec_load(velocities + i) : (vec){0};
+        sgd_register(&numbers, vec_load(gradients + i), &p, &v);
+        vec_store(parameters + i, p);
+        if (velocities)
+            vec_store(velocities + i, v);
     }
     if (i < n) {
         const int64_t rest = n - i;
-        vec p = vec_load_part(ps + i, rest, 1), u = us ? vec_load_part(us + i, rest, 1) : (vec){0};
-        sgd_register(&numbers, vec_load_part(gs + i, rest, 1), &p, &u);
-        vec_store_part(ps + i, rest, p);
-        if (us)
-            vec_store_part(us + i, rest, u);
+        vec p = vec_load_part(parameters + i, rest, 1),
+            v = velocities ? vec_load_part(velocities + i, rest, 1) : (vec){0};
+        sgd_register(&numbers, vec_load_part(gradients + i, rest, 1), &p, &v);
+        vec_store_part(parameters + i, rest, p);
+        if (velocities)
+            vec_store_part(velocities + i, rest, v);
     }
 }

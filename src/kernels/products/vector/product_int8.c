@@ -231,7 +231,7 @@ TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_produ
     }
 }
 
-TH_INLINE void int8_row(int storage, const th_int8_product *p)
+TH_INLINE void int8_one_row(int storage, const th_int8_product *p)
 {
     const int64_t apart = th_columns_apart(p->n, INT8_STREAMS);
     for (int64_t j = 0; j < apart; j++)
@@ -262,7 +262,7 @@ TH_INLINE void int8_columns(int storage, const th_int8_product *p, int64_t colum
 TH_INLINE void int8_rows(int storage, const th_int8_product *p)
 {
     if (p->m == 1) {
-        int8_row(storage, p);
+        int8_one_row(storage, p);
         return;
     }
     for (int64_t j = 0; j < p->n; j += INT8_COLUMNS)

@@ -7,7 +7,7 @@ enum { WIDE_ROWS = 3 };
 
 enum {
     TILE_AHEAD = 16, /* steps of B to prefetch ahead: a panel does not stay in the L1 cache */
-    LINE = 64 / sizeof(real)
+    LINE_ELEMENTS = 64 / sizeof(real)
 };
 
 typedef void tile_function(const tile_operands *operands);
@@ -24,7 +24,7 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
         vec columns[4];
         UNROLLED_FOR (int j = 0; j < registers; j++)
             columns[j] = *(const vec *)(b + j * TH_REGISTER_LANES);
-        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
+        UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE_ELEMENTS)
             __builtin_prefetch(b + TILE_AHEAD * b_row + j);
         UNROLLED_FOR (int i = 0; i < rows; i++) {
             const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* x - 0 is x; x + 0 is not, for -0 */
@@ -38,8 +38,8 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
 }
 
 #ifdef __aarch64__
-/* The same for a full tile of packed panels. NEON multiplies by an element of a register. So one load takes the numbers
- * of several rows. */
+/* The same for a full tile of packed panels. NEON can multiply by one element of a register. So one load reads the
+ * numbers of several rows. */
 TH_INLINE void multiply_packed(int64_t k, const real *a, const real *b, vec sum[TILE_ROWS][4])
 {
     UNROLLED_FOR (int i = 0; i < TILE_ROWS; i++)
@@ -61,7 +61,7 @@ TH_INLINE void multiply_packed(int64_t k, const real *a, const real *b, vec sum[
 #endif
 
 /* A tile with any strides of A. */
-TH_INLINE void tile(int rows, int registers, const tile_operands *t)
+TH_INLINE void compute_tile(int rows, int registers, const tile_operands *t)
 {
     vec sum[TILE_ROWS][4];
     multiply_tile(rows, registers, t->k, t->a, t->a_row, t->a_col, t->b, t->b_row, sum);
@@ -89,7 +89,7 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
 #define TILE(rows, registers)                                                                                          \
     static void tile_##rows##_##registers(const tile_operands *t)                                                      \
     {                                                                                                                  \
-        tile(rows, registers, t);                                                                                      \
+        compute_tile(rows, registers, t);                                                                              \
     }                                                                                                                  \
     static tile_function tile_##rows##_##registers
 #define TILES(rows)                                                                                                    \
@@ -135,10 +135,10 @@ static void multiply_panel(const th_product_block *block, tile_operands *t, cons
     t->b = b;
     t->columns = columns;
     for (int64_t i = 0, rows; i < block->m; i += rows) {
-        const int64_t left = block->m - i;
-        rows = left < TILE_ROWS                                       ? left
-               : in_place && left > TILE_ROWS && left < 2 * TILE_ROWS ? (left + 1) / 2
-                                                                      : TILE_ROWS;
+        const int64_t rows_left = block->m - i;
+        rows = rows_left < TILE_ROWS                                            ? rows_left
+               : in_place && rows_left > TILE_ROWS && rows_left < 2 * TILE_ROWS ? (rows_left + 1) / 2
+                                                                                : TILE_ROWS;
         rows = rows < TILE_ROWS ? rows : TILE_ROWS;
         t->a = (const real *)block->a + i / TILE_ROWS * block->a_panel + i % TILE_ROWS * block->a_row;
         t->c = (real *)block->c + i * block->c_row + j;

@@ -46,8 +46,8 @@ TH_INLINE void normal_values(real values[VALUES])
 }
 
 /* y[i] = offset + factor * value(first + i) for uniform or normal values. */
-TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, bool normal, double offset,
-                    double factor)
+TH_INLINE void fill_random(int64_t n, real *y, int64_t first, const th_philox *random, bool normal, double offset,
+                           double factor)
 {
     const real shift = (real)offset, scale = (real)factor;
     int64_t block = first / VALUES_PER_COUNTER, skip = first % VALUES_PER_COUNTER;
@@ -69,14 +69,14 @@ TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, 
 void TH_KERNEL(random_uniform)(int64_t n, void *y, int64_t first, const struct th_philox *random, double low,
                                double high)
 {
-    fill(n, y, first, random, false, low, high - low);
+    fill_random(n, y, first, random, false, low, high - low);
 }
 
 /* The same for the normal distribution. */
 void TH_KERNEL(random_normal)(int64_t n, void *y, int64_t first, const struct th_philox *random, double mean,
                               double deviation)
 {
-    fill(n, y, first, random, true, mean, deviation);
+    fill_random(n, y, first, random, true, mean, deviation);
 }
 
 /* Returns multiplier ? x * multiplier : 0, so that a dropped NaN becomes 0. */
@@ -85,47 +85,47 @@ TH_INLINE vec dropped(vec x, vec multiplier)
     return vec_keep(multiplier != (real)0, x * multiplier);
 }
 
-/* y = dropped(x), plus `onto` unless that is NULL. */
-TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const real *onto, real *y)
+/* y = dropped(x), plus `residual` unless that is NULL. */
+TH_INLINE void apply_dropout(int64_t n, const real *x, const real *multiplier, const real *residual, real *y)
 {
     int64_t i = 0;
     for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
         vec value = dropped(vec_load(x + i), vec_load(multiplier + i));
-        if (onto)
-            value = vec_load(onto + i) + value;
+        if (residual)
+            value = vec_load(residual + i) + value;
         vec_store(y + i, value);
     }
     if (i < n) {
         const int64_t rest = n - i;
         vec value = dropped(vec_load_part(x + i, rest, 0), vec_load_part(multiplier + i, rest, 0));
-        if (onto)
-            value = vec_load_part(onto + i, rest, 0) + value;
+        if (residual)
+            value = vec_load_part(residual + i, rest, 0) + value;
         vec_store_part(y + i, rest, value);
     }
 }
 
-/* y = dropout of x, plus `onto` unless that is NULL. All are (rows, columns) and contiguous. Their row 0 is row
+/* y = dropout of x, plus `residual` unless that is NULL. All are (rows, columns) and contiguous. Their row 0 is row
  * first_row of the logical matrix (kernels/random/philox.h). */
-void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *onto, void *y, int64_t first_row,
+void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *residual, void *y, int64_t first_row,
                         const struct th_dropout_mask *dropout)
 {
     enum { PIECE = 1024 };
-    const real *from = x, *sum = onto;
+    const real *from = x, *residual_rows = residual;
     real *to = y, multiplier[PIECE];
     if (columns <= 0)
         return;
-    const int64_t together = columns < PIECE ? PIECE / columns : 1; /* rows processed together */
-    for (int64_t row = 0; row < rows; row += together) {
-        const int64_t count = rows - row < together ? rows - row : together;
+    const int64_t rows_at_once = columns < PIECE ? PIECE / columns : 1; /* rows processed together */
+    for (int64_t row = 0; row < rows; row += rows_at_once) {
+        const int64_t count = rows - row < rows_at_once ? rows - row : rows_at_once;
         for (int64_t column = 0; column < columns; column += PIECE) {
             const int64_t width = columns - column < PIECE ? columns - column : PIECE;
             dropout_multipliers(dropout, first_row + row, count, column, width, multiplier, width);
             /* If there are several rows, they are whole rows, which are contiguous. */
-            const int64_t at = row * columns + column;
-            if (sum)
-                apply(count * width, from + at, multiplier, sum + at, to + at);
+            const int64_t offset = row * columns + column;
+            if (residual_rows)
+                apply_dropout(count * width, from + offset, multiplier, residual_rows + offset, to + offset);
             else
-                apply(count * width, from + at, multiplier, NULL, to + at);
+                apply_dropout(count * width, from + offset, multiplier, NULL, to + offset);
         }
     }
 }

@@ -10,8 +10,8 @@ enum {
     TH_PHILOX_COUNTERS = 32,
     TH_PHILOX_WORDS = 4 * TH_PHILOX_COUNTERS,
     TH_COUNTER_LANES = TH_VECTOR_BYTES / 8, /* counters in one register */
-    /* registers computed together, so that they do not wait for each other's products; as many as fit */
-    TH_PHILOX_TOGETHER = TH_VECTOR_BYTES == 64 ? 4 : 2
+    /* registers computed together, so that they do not wait for each other's products: as many as fit */
+    TH_PHILOX_REGISTERS = TH_VECTOR_BYTES == 64 ? 4 : 2
 };
 
 TH_INLINE vec_word words_broadcast(uint64_t s)
@@ -20,17 +20,17 @@ TH_INLINE vec_word words_broadcast(uint64_t s)
 }
 
 /* words[4 i + j] = word j of counter (x0, x1, call, step), i over the lanes of all registers in x0 and x1. */
-TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGETHER], vec_word x1[TH_PHILOX_TOGETHER],
-                             uint32_t *words)
+TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_REGISTERS],
+                             vec_word x1[TH_PHILOX_REGISTERS], uint32_t *words)
 {
-    vec_word x2[TH_PHILOX_TOGETHER], x3[TH_PHILOX_TOGETHER];
-    for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+    vec_word x2[TH_PHILOX_REGISTERS], x3[TH_PHILOX_REGISTERS];
+    for (int k = 0; k < TH_PHILOX_REGISTERS; k++) {
         x2[k] = words_broadcast(random->call);
         x3[k] = words_broadcast(random->step);
     }
     uint32_t key0 = random->key[0], key1 = random->key[1];
     UNROLLED_FOR (int round = 0; round < TH_PHILOX_ROUNDS; round++) {
-        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+        for (int k = 0; k < TH_PHILOX_REGISTERS; k++) {
             const vec_word p0 = words_multiply(x0[k], words_broadcast(TH_PHILOX_MULTIPLIER_0));
             const vec_word p1 = words_multiply(x2[k], words_broadcast(TH_PHILOX_MULTIPLIER_1));
             x0[k] = (p1 >> 32) ^ x1[k] ^ words_broadcast(key0);
@@ -41,7 +41,7 @@ TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGE
         key0 += TH_PHILOX_KEY_STEP_0;
         key1 += TH_PHILOX_KEY_STEP_1;
     }
-    for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+    for (int k = 0; k < TH_PHILOX_REGISTERS; k++) {
         const vec_word first = (x0[k] & 0xffffffff) | (x1[k] << 32), second = (x2[k] & 0xffffffff) | (x3[k] << 32);
         uint64_t pair[2 * TH_COUNTER_LANES];
         for (int j = 0; j < TH_COUNTER_LANES; j++) {
@@ -56,9 +56,9 @@ TH_INLINE void philox_rounds(const th_philox *random, vec_word x0[TH_PHILOX_TOGE
 TH_INLINE void philox_words(const th_philox *random, const uint64_t c0[TH_PHILOX_COUNTERS],
                             const uint64_t c1[TH_PHILOX_COUNTERS], uint32_t words[TH_PHILOX_WORDS])
 {
-    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TH_PHILOX_TOGETHER * TH_COUNTER_LANES) {
-        vec_word x0[TH_PHILOX_TOGETHER], x1[TH_PHILOX_TOGETHER];
-        for (int k = 0; k < TH_PHILOX_TOGETHER; k++) {
+    for (int i = 0; i < TH_PHILOX_COUNTERS; i += TH_PHILOX_REGISTERS * TH_COUNTER_LANES) {
+        vec_word x0[TH_PHILOX_REGISTERS], x1[TH_PHILOX_REGISTERS];
+        for (int k = 0; k < TH_PHILOX_REGISTERS; k++) {
             x0[k] = *(const vec_word *)(c0 + i + k * TH_COUNTER_LANES);
             x1[k] = *(const vec_word *)(c1 + i + k * TH_COUNTER_LANES);
         }
@@ -67,8 +67,8 @@ TH_INLINE void philox_words(const th_philox *random, const uint64_t c0[TH_PHILOX
 }
 
 /* multiplier = word >= threshold ? scale : 0 */
-TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t words[TH_PHILOX_WORDS],
-                                  real multiplier[TH_PHILOX_WORDS])
+TH_INLINE void multipliers_of_words(const th_dropout_mask *dropout, const uint32_t words[TH_PHILOX_WORDS],
+                                    real multiplier[TH_PHILOX_WORDS])
 {
     const real scale = (real)dropout->scale;
     for (int i = 0; i < TH_PHILOX_WORDS; i++)
@@ -77,8 +77,8 @@ TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t
 
 /* Computes the multipliers of `count` counters of whole, consecutive rows, from (first_block, first_row) on. A row has
  * `blocks` counters. */
-TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first_row, uint64_t first_block,
-                                  uint64_t blocks, int64_t count, real *multiplier)
+TH_INLINE void multipliers_of_whole_rows(const th_dropout_mask *dropout, uint64_t first_row, uint64_t first_block,
+                                         uint64_t blocks, int64_t count, real *multiplier)
 {
     const uint64_t past = first_block + blocks;
     uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
@@ -95,11 +95,11 @@ TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first
         uint32_t words[TH_PHILOX_WORDS];
         philox_words(&dropout->random, c0, c1, words);
         if (count - done >= TH_PHILOX_COUNTERS) {
-            dropout_from_words(dropout, words, multiplier + 4 * done);
+            multipliers_of_words(dropout, words, multiplier + 4 * done);
         } else {
-            real part[TH_PHILOX_WORDS];
-            dropout_from_words(dropout, words, part);
-            memcpy(multiplier + 4 * done, part, (size_t)(count - done) * 4 * sizeof(real));
+            real last[TH_PHILOX_WORDS];
+            multipliers_of_words(dropout, words, last);
+            memcpy(multiplier + 4 * done, last, (size_t)(count - done) * 4 * sizeof(real));
         }
         for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {
             const uint64_t next = c0[i] + steps;
@@ -120,8 +120,8 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
     const int64_t first_block = first_column / 4, skip = first_column % 4;
     const int64_t blocks = (skip + columns + 3) / 4; /* counters of a row */
     if (skip == 0 && columns == 4 * blocks && (stride == columns || rows == 1)) {
-        dropout_whole_rows(dropout, (uint64_t)first_row, (uint64_t)first_block, (uint64_t)blocks, rows * blocks,
-                           multiplier);
+        multipliers_of_whole_rows(dropout, (uint64_t)first_row, (uint64_t)first_block, (uint64_t)blocks, rows * blocks,
+                                  multiplier);
         return;
     }
     int64_t row = 0, block = 0;
@@ -139,16 +139,16 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
         }
         uint32_t words[TH_PHILOX_WORDS];
         philox_words(&dropout->random, c0, c1, words);
-        real part[TH_PHILOX_WORDS];
-        dropout_from_words(dropout, words, part);
+        real computed[TH_PHILOX_WORDS];
+        multipliers_of_words(dropout, words, computed);
         for (int i = 0; i < TH_PHILOX_COUNTERS && row < rows; i++) {
             const int64_t at = 4 * block - skip;
             real *to = multiplier + row * stride;
             if (at >= 0 && at + 4 <= columns)
-                memcpy(to + at, part + 4 * i, 4 * sizeof(real));
+                memcpy(to + at, computed + 4 * i, 4 * sizeof(real));
             else
                 for (int64_t j = at < 0 ? -at : 0; j < 4 && at + j < columns; j++)
-                    to[at + j] = part[4 * i + j];
+                    to[at + j] = computed[4 * i + j];
             if (++block == blocks) {
                 block = 0;
                 row++;

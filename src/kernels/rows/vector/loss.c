@@ -34,13 +34,13 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
             result = double_mul_add(1 - smoothing, (double)largest - (double)from[target[r]], result);
         if (smoothing > 0) {
             /* smoothing / n sum (m - x); m and x are halved, so that no difference overflows */
-            const lanes top = lanes_mul(lanes_broadcast(largest), half);
-            lanes spread = lanes_broadcast(0);
+            const lanes half_largest = lanes_mul(lanes_broadcast(largest), half);
+            lanes smoothing_sum = lanes_broadcast(0);
             for (int64_t i = 0; i < n; i += TH_LANES) {
-                const lanes below = lanes_sub(top, lanes_mul(row_load(from, i, n, largest), half));
-                spread = lanes_mul_add(below, share, spread);
+                const lanes half_difference = lanes_sub(half_largest, lanes_mul(row_load(from, i, n, largest), half));
+                smoothing_sum = lanes_mul_add(half_difference, share, smoothing_sum);
             }
-            result += (double)lanes_sum(spread);
+            result += (double)lanes_sum(smoothing_sum);
         }
         loss[r] = result;
         if (saved) {
@@ -69,7 +69,7 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
                     scale = lanes_broadcast(((const real *)saved)[2 * r + 1]);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes e = lanes_exp(lanes_sub(row_load(from, i, n, 0), largest));
-            row_put_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);
+            row_store_or_add_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);
         }
         to[target[r]] -= (real)at_target;
     }

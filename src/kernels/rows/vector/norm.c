@@ -8,12 +8,12 @@ TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
 }
 
 /* Rows summed together, so that they do not wait for each other's sums: as many as the registers allow. */
-enum { TOGETHER = TH_REGISTERS == 1 ? 3 : TH_REGISTERS == 2 ? 2 : 1 };
+enum { ROWS_AT_ONCE = TH_REGISTERS == 1 ? 3 : TH_REGISTERS == 2 ? 2 : 1 };
 
 /* result[r] = sum x[r], with the same bits as for each row alone. */
-TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, real result[TOGETHER])
+TH_INLINE void row_sums(int count, const real *const x[ROWS_AT_ONCE], int64_t n, real result[ROWS_AT_ONCE])
 {
-    lanes sum[TOGETHER];
+    lanes sum[ROWS_AT_ONCE];
     for (int r = 0; r < count; r++)
         sum[r] = lanes_broadcast(0);
     for (int64_t i = 0; i < n; i += TH_LANES)
@@ -24,11 +24,11 @@ TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, 
 }
 
 /* result[r] = row_square_sum of x[r], with the same bits as for each row alone. */
-TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int64_t n, const real mean[TOGETHER],
-                                  real factor, real result[TOGETHER])
+TH_INLINE void row_square_sums(int count, const real *const x[ROWS_AT_ONCE], int64_t n, const real mean[ROWS_AT_ONCE],
+                               real factor, real result[ROWS_AT_ONCE])
 {
     const lanes factors = lanes_broadcast(factor);
-    lanes sum[TOGETHER];
+    lanes sum[ROWS_AT_ONCE];
     for (int r = 0; r < count; r++)
         sum[r] = lanes_broadcast(0);
     for (int64_t i = 0; i < n; i += TH_LANES)
@@ -58,19 +58,19 @@ TH_INLINE void write_norm(bool centered, const real *x, int64_t n, real mean, re
 }
 
 /* Normalizes `count` rows from row `first` on. */
-TH_INLINE void norm_some(int count, bool centered, const th_rows_block *rows, const th_norm_parameters *parameters,
-                         int64_t first)
+TH_INLINE void norm_few_rows(int count, bool centered, const th_rows_block *rows, const th_norm_parameters *parameters,
+                             int64_t first)
 {
     const int64_t n = rows->length;
-    const real *x[TOGETHER];
-    real mean[TOGETHER] = {0}, variance[TOGETHER];
+    const real *x[ROWS_AT_ONCE];
+    real mean[ROWS_AT_ONCE] = {0}, variance[ROWS_AT_ONCE];
     for (int r = 0; r < count; r++)
         x[r] = row_at(rows, TH_ROW_X, first + r);
     if (centered)
-        sum_of_each(count, x, n, mean);
+        row_sums(count, x, n, mean);
     for (int r = 0; r < count; r++)
         mean[r] /= (real)n;
-    square_sum_of_each(count, x, n, mean, 1 / (real)n, variance);
+    row_square_sums(count, x, n, mean, 1 / (real)n, variance);
     for (int r = 0; r < count; r++) {
         const real scale = 1 / vec_sqrt(vec_broadcast(variance[r] + (real)parameters->eps))[0];
         if (rows->operand[TH_ROW_SAVED]) {
@@ -91,10 +91,10 @@ TH_INLINE void norm_rows(bool centered, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     int64_t r = 0;
-    for (; r + TOGETHER <= rows.count; r += TOGETHER)
-        norm_some(TOGETHER, centered, &rows, &parameters, r);
+    for (; r + ROWS_AT_ONCE <= rows.count; r += ROWS_AT_ONCE)
+        norm_few_rows(ROWS_AT_ONCE, centered, &rows, &parameters, r);
     for (; r < rows.count; r++)
-        norm_some(1, centered, &rows, &parameters, r);
+        norm_few_rows(1, centered, &rows, &parameters, r);
 }
 
 void TH_KERNEL(layer_norm)(const th_rows_block *rows)
@@ -107,7 +107,7 @@ void TH_KERNEL(rms_norm)(const th_rows_block *rows)
     norm_rows(false, *rows);
 }
 
-static bool all_zero(const real *x, int64_t n)
+static bool is_zero_row(const real *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += TH_LANES) {
         const lanes value = row_load(x, i, n, 0);
@@ -119,7 +119,7 @@ static bool all_zero(const real *x, int64_t n)
 }
 
 /* Returns the row of sums (groups, length) that collects the block's rows. Clears it for the first block of a group. */
-TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
+TH_INLINE real *sum_of_group(const th_rows_block *rows, void *sums, int64_t group)
 {
     if (!sums)
         return NULL;
@@ -139,14 +139,14 @@ TH_INLINE void norm_gradient(bool centered, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     const real *weight = parameters.weight;
-    real *dweight = group_sum(&rows, parameters.dweight, parameters.group),
-         *dbias = group_sum(&rows, parameters.dbias, parameters.group);
+    real *dweight = sum_of_group(&rows, parameters.dweight, parameters.group),
+         *dbias = sum_of_group(&rows, parameters.dbias, parameters.group);
     const int64_t n = rows.length;
     for (int64_t r = 0; r < rows.count; r++) {
         const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
                    *saved = row_at(&rows, TH_ROW_SAVED, r);
         real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
-        if (all_zero(dy, n)) {
+        if (is_zero_row(dy, n)) {
             if (dx && !rows.add)
                 row_fill(dx, n, 0);
             continue;
@@ -167,7 +167,7 @@ TH_INLINE void norm_gradient(bool centered, th_rows_block rows)
             if (dweight)
                 row_store(dweight, i, n, lanes_mul_add(d, h, row_load(dweight, i, n, 0)));
             if (dbias)
-                row_put(dbias, i, n, d, true);
+                row_store_or_add(dbias, i, n, d, true);
         }
         if (!dx)
             continue;
@@ -178,9 +178,9 @@ TH_INLINE void norm_gradient(bool centered, th_rows_block rows)
             if (centered)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
-            const lanes along = lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* -(mean(g) + h mean(g h)) */
-            const lanes result = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
-            row_put_product(dx, i, n, result, scales, rows.add);
+            const lanes minus_means = lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* -(mean(g) + h mean(g h)) */
+            const lanes result = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), minus_means);
+            row_store_or_add_product(dx, i, n, result, scales, rows.add);
         }
     }
 }

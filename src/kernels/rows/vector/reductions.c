@@ -38,8 +38,8 @@ void TH_KERNEL(row_max_backward)(const th_rows_block *block)
             count += is_largest(x[j], largest);
         const real share = *row_at(&rows, TH_ROW_DY, r) / (real)count;
         for (int64_t j = 0; j < n; j++) {
-            const real part = is_largest(x[j], largest) ? share : 0;
-            dx[j] = rows.add ? dx[j] + part : part;
+            const real gradient = is_largest(x[j], largest) ? share : 0;
+            dx[j] = rows.add ? dx[j] + gradient : gradient;
         }
     }
 }
@@ -98,6 +98,6 @@ void TH_KERNEL(row_variance_backward)(const th_rows_block *block)
         const lanes mean = lanes_broadcast(row_sum(x, n) / (real)n);
         const lanes factor = lanes_broadcast(*row_at(&rows, TH_ROW_DY, r) * (real)(2 / divisor));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put_product(dx, i, n, lanes_sub(row_load(x, i, n, 0), mean), factor, rows.add);
+            row_store_or_add_product(dx, i, n, lanes_sub(row_load(x, i, n, 0), mean), factor, rows.add);
     }
 }

@@ -16,8 +16,8 @@ TH_INLINE void rotate_halves(const real *x, real *y, const real *table, int64_t 
     for (int64_t i = 0; i < half; i += TH_LANES) {
         const lanes a = row_load(x, i, half, 0), b = row_load(x + half, i, half, 0);
         const lanes cosine = row_load(table, i, half, 0), sine = row_load(table + half, i, half, 0);
-        row_put(y, i, half, product_less_product(a, cosine, b, sine), add);
-        row_put(y + half, i, half, lanes_mul_add(b, cosine, lanes_mul(a, sine)), add);
+        row_store_or_add(y, i, half, product_less_product(a, cosine, b, sine), add);
+        row_store_or_add(y + half, i, half, lanes_mul_add(b, cosine, lanes_mul(a, sine)), add);
     }
 }
 
@@ -51,23 +51,23 @@ TH_INLINE void rotate_neighbors(const real *x, real *y, const real *table, int64
     for (int64_t i = 0; i < width; i += TH_LANES) {
         const lanes a = row_load(x, i, width, 0);
         const lanes cosine = row_load(table, i, width, 0), sine = row_load(table + width, i, width, 0);
-        row_put(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbors(a), sine)), add);
+        row_store_or_add(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbors(a), sine)), add);
     }
 }
 
-void TH_KERNEL(rotary)(const th_rows_block *rows)
+void TH_KERNEL(rotary)(const th_rows_block *block)
 {
-    const th_rows_block own = *rows;
-    const th_rotary_parameters parameters = *(const th_rotary_parameters *)own.parameters;
+    const th_rows_block rows = *block;
+    const th_rotary_parameters parameters = *(const th_rotary_parameters *)rows.parameters;
     const int64_t width = parameters.width;
-    for (int64_t r = 0; r < own.count; r++) {
-        const real *x = row_at(&own, TH_ROW_X, r), *table = row_at(&own, TH_ROW_SAVED, r);
-        real *y = row_at(&own, TH_ROW_DX, r);
+    for (int64_t r = 0; r < rows.count; r++) {
+        const real *x = row_at(&rows, TH_ROW_X, r), *table = row_at(&rows, TH_ROW_SAVED, r);
+        real *y = row_at(&rows, TH_ROW_DX, r);
         if (parameters.neighbors)
-            rotate_neighbors(x, y, table, width, own.add);
+            rotate_neighbors(x, y, table, width, rows.add);
         else
-            rotate_halves(x, y, table, width / 2, own.add);
-        for (int64_t i = width; i < own.length; i += TH_LANES)
-            row_put(y, i, own.length, row_load(x, i, own.length, 0), own.add);
+            rotate_halves(x, y, table, width / 2, rows.add);
+        for (int64_t i = width; i < rows.length; i += TH_LANES)
+            row_store_or_add(y, i, rows.length, row_load(x, i, rows.length, 0), rows.add);
     }
 }

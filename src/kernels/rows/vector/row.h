@@ -31,13 +31,13 @@ TH_INLINE void row_store(real *x, int64_t i, int64_t n, lanes value)
 }
 
 /* x = value; add: x += value. */
-TH_INLINE void row_put(real *x, int64_t i, int64_t n, lanes value, bool add)
+TH_INLINE void row_store_or_add(real *x, int64_t i, int64_t n, lanes value, bool add)
 {
     row_store(x, i, n, add ? lanes_add(row_load(x, i, n, 0), value) : value);
 }
 
 /* x = a * b; add: x += a * b. */
-TH_INLINE void row_put_product(real *x, int64_t i, int64_t n, lanes a, lanes b, bool add)
+TH_INLINE void row_store_or_add_product(real *x, int64_t i, int64_t n, lanes a, lanes b, bool add)
 {
     row_store(x, i, n, add ? lanes_mul_add(a, b, row_load(x, i, n, 0)) : lanes_mul(a, b));
 }

@@ -68,7 +68,7 @@ TH_INLINE void softmax_gradient(const th_rows_block *block, bool masked)
             lanes gradient = lanes_sub(row_load(dy, i, n, 0), dot);
             if (masked)
                 gradient = keep_where_not_0(weight, gradient);
-            row_put_product(dx, i, n, weight, gradient, rows.add);
+            row_store_or_add_product(dx, i, n, weight, gradient, rows.add);
         }
     }
 }
@@ -109,7 +109,7 @@ void TH_KERNEL(log_softmax_backward)(const th_rows_block *block)
         const lanes minus_sum = lanes_broadcast(-row_sum(dy, n));
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes softmax = lanes_exp(row_load(y, i, n, 0));
-            row_put(dx, i, n, lanes_mul_add(softmax, minus_sum, row_load(dy, i, n, 0)), rows.add);
+            row_store_or_add(dx, i, n, lanes_mul_add(softmax, minus_sum, row_load(dy, i, n, 0)), rows.add);
         }
     }
 }
@@ -143,7 +143,7 @@ void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
         }
         const lanes shift = lanes_broadcast(y), factor = lanes_broadcast(*row_at(&rows, TH_ROW_DY, r));
         for (int64_t i = 0; i < n; i += TH_LANES)
-            row_put_product(dx, i, n, lanes_exp(lanes_sub(row_load(x, i, n, 0), shift)), factor, rows.add);
+            row_store_or_add_product(dx, i, n, lanes_exp(lanes_sub(row_load(x, i, n, 0), shift)), factor, rows.add);
     }
 }
 
@@ -162,7 +162,7 @@ void TH_KERNEL(masked_softmax)(int64_t n, const th_visible_row *row, const void 
     lanes largest = lanes_broadcast((real)-INFINITY), additive;
     for (int64_t i = start; i < end; i += TH_LANES) {
         lanes score = row_load(from, i, end, 0);
-        const lane_mask visible = visible_lanes(row, i, at_edge(row, i), true, &additive);
+        const lane_mask visible = visible_lanes(row, i, is_at_edge(row, i), true, &additive);
         if (row->additive)
             score = lanes_add(score, additive);
         score = where_visible(visible, score, (real)-INFINITY);

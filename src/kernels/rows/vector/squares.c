@@ -5,13 +5,13 @@
 enum { SQUARE_LANES = TH_VECTOR_BYTES / 8, SQUARE_REGISTERS = TH_LANES / SQUARE_LANES };
 
 typedef double vec_square __attribute__((vector_size(TH_VECTOR_BYTES)));
-typedef real vec_root __attribute__((vector_size(SQUARE_LANES * sizeof(real)), aligned(TH_REAL_BITS / 8), may_alias));
+typedef real vec_narrow __attribute__((vector_size(SQUARE_LANES * sizeof(real)), aligned(TH_REAL_BITS / 8), may_alias));
 
 TH_INLINE void add_squares(vec_square sum[SQUARE_REGISTERS], const real x[TH_LANES])
 {
     for (int r = 0; r < SQUARE_REGISTERS; r++) {
-        const vec_square w = __builtin_convertvector(*(const vec_root *)(x + r * SQUARE_LANES), vec_square);
-        sum[r] += w * w;
+        const vec_square converted = __builtin_convertvector(*(const vec_narrow *)(x + r * SQUARE_LANES), vec_square);
+        sum[r] += converted * converted;
     }
 }
 

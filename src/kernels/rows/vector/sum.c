@@ -18,7 +18,7 @@ void TH_KERNEL(sum_rows)(int64_t rows, int64_t n, const void *x, int64_t x_row, 
 }
 
 /* y[j] += the sum of column j over `rows` rows, in order. */
-TH_INLINE void add_rows(int rows, int64_t n, const real *from, int64_t row, real *to)
+TH_INLINE void add_column_sums(int rows, int64_t n, const real *from, int64_t row, real *to)
 {
     int64_t j = 0;
     for (; j + TH_REGISTER_LANES <= n; j += TH_REGISTER_LANES) {
@@ -42,7 +42,7 @@ void TH_KERNEL(sum_columns)(int64_t rows, int64_t n, const void *x, int64_t x_ro
     memcpy(y, from, (size_t)n * sizeof(real));
     int64_t i = 1;
     for (; i + 8 <= rows; i += 8)
-        add_rows(8, n, from + i * x_row, x_row, y);
+        add_column_sums(8, n, from + i * x_row, x_row, y);
     for (; i < rows; i++)
-        add_rows(1, n, from + i * x_row, x_row, y);
+        add_column_sums(1, n, from + i * x_row, x_row, y);
 }

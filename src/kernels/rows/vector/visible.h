@@ -17,7 +17,7 @@ typedef struct lane_mask {
     vec_int part[TH_REGISTERS];
 } lane_mask;
 
-TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
+TH_INLINE lane_mask range_mask(th_key_range keys, int64_t x)
 {
     lane_mask mask;
     for (int r = 0; r < TH_REGISTERS; r++) {
@@ -32,8 +32,7 @@ TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
 
 /* These two functions load 16 elements of a mask's row one by one; from `past` on, 0. They are not inlined, because
  * they would be most of their callers' code. */
-static __attribute__((noinline, unused)) lanes additive_gathered(const real *row, int64_t stride, int64_t x,
-                                                                 int64_t past)
+static __attribute__((noinline, unused)) lanes gather_additive(const real *row, int64_t stride, int64_t x, int64_t past)
 {
     real part[TH_LANES];
     for (int i = 0; i < TH_LANES; i++)
@@ -41,8 +40,8 @@ static __attribute__((noinline, unused)) lanes additive_gathered(const real *row
     return lanes_load(part);
 }
 
-static __attribute__((noinline, unused)) void keep_gathered(const bool *row, int64_t stride, int64_t x, int64_t past,
-                                                            bool part[TH_LANES])
+static __attribute__((noinline, unused)) void gather_keep(const bool *row, int64_t stride, int64_t x, int64_t past,
+                                                          bool part[TH_LANES])
 {
     for (int i = 0; i < TH_LANES; i++)
         part[i] = x + i < past && row[(x + i) * stride];
@@ -56,7 +55,7 @@ TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t 
         return lanes_broadcast(*row);
     if (stride == 1 && !edge)
         return lanes_load(row + x);
-    return additive_gathered(row, stride, x, past);
+    return gather_additive(row, stride, x, past);
 }
 
 /* The same for the bool mask. */
@@ -68,7 +67,7 @@ TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t 
     if (stride == 1 && !edge)
         from = row + x;
     else
-        keep_gathered(row, stride, x, past, part);
+        gather_keep(row, stride, x, past, part);
     lane_mask mask;
     for (int r = 0; r < TH_REGISTERS; r++)
         mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
@@ -76,20 +75,20 @@ TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t 
 }
 
 /* Returns whether an end of the row's range is among the keys x .. x + 15. */
-TH_INLINE bool at_edge(const th_visible_row *row, int64_t x)
+TH_INLINE bool is_at_edge(const th_visible_row *row, int64_t x)
 {
     return x < row->keys.first || x + TH_LANES > row->keys.past;
 }
 
 /* Returns which of the keys x .. x + 15 are visible. Stores their additive masks, or 0 without an additive mask. edge:
- * at_edge(row, x), or true. masked: keep or additive may be given. */
+ * is_at_edge(row, x), or true. masked: keep or additive may be given. */
 TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edge, bool masked, lanes *additive)
 {
     lane_mask visible;
     for (int r = 0; r < TH_REGISTERS; r++)
         visible.part[r] = vec_int_broadcast(-1);
     if (edge)
-        visible = in_range(row->keys, x);
+        visible = range_mask(row->keys, x);
     *additive = lanes_broadcast(0);
     if (masked && row->keep) {
         const lane_mask keep = keep_at(row->keep, row->keep_stride, x, row->keys.past, edge);
