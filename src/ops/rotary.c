@@ -163,7 +163,7 @@ static void write_table_row(const table_work *work, bool neighbors, int64_t pair
     }
 }
 
-static void table_rows(void *shared, int64_t first, int64_t end, int worker)
+static void table_task(void *shared, int64_t first, int64_t end, int worker)
 {
     const table_work *work = shared;
     const plan *p = work->plan;
@@ -203,7 +203,7 @@ static void make_table(const th_call *call, double direction)
                        .angles = th_call_scratch(call, p->angles),
                        .cosine = factor,
                        .sine = direction * factor};
-    th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_rows, &work);
+    th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_task, &work);
 }
 
 static void rotate(const th_call *call, double direction)

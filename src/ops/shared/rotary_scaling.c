@@ -5,19 +5,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool positive(double value)
+static bool is_positive(double value)
 {
     return value > 0 && isfinite(value);
 }
 
-static bool positive_or_default(double value)
+static bool is_positive_or_default(double value)
 {
-    return value == 0 || positive(value);
+    return value == 0 || is_positive(value);
 }
 
 /* Writes the reason and returns false. */
-static bool refuse(char *reason, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
-static bool refuse(char *reason, const char *sentence, ...)
+static bool write_reason(char *reason, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
+static bool write_reason(char *reason, const char *sentence, ...)
 {
     va_list values;
     va_start(values, sentence);
@@ -28,48 +28,49 @@ static bool refuse(char *reason, const char *sentence, ...)
 
 static bool llama3_usable(const th_rotary_scaling *s, char *reason)
 {
-    if (positive(s->low_freq_factor) && positive(s->high_freq_factor) && s->low_freq_factor < s->high_freq_factor)
+    if (is_positive(s->low_freq_factor) && is_positive(s->high_freq_factor) && s->low_freq_factor < s->high_freq_factor)
         return true;
-    return refuse(reason, "low_freq_factor = %g must be positive and less than high_freq_factor = %g",
-                  s->low_freq_factor, s->high_freq_factor);
+    return write_reason(reason, "low_freq_factor = %g must be positive and less than high_freq_factor = %g",
+                        s->low_freq_factor, s->high_freq_factor);
 }
 
 static bool attention_factor_usable(const th_rotary_scaling *s, char *reason)
 {
-    return positive_or_default(s->attention_factor) ||
-           refuse(reason, "attention_factor = %g must be a positive number, or 0 for the default", s->attention_factor);
+    return is_positive_or_default(s->attention_factor) ||
+           write_reason(reason, "attention_factor = %g must be a positive number, or 0 for the default",
+                        s->attention_factor);
 }
 
 static bool yarn_usable(const th_rotary_scaling *s, double base, char *reason)
 {
     const double fast = s->beta_fast == 0 ? 32 : s->beta_fast, slow = s->beta_slow == 0 ? 1 : s->beta_slow;
     if (!(base > 1))
-        return refuse(reason, "yarn needs a base above 1, it is %g", base);
-    if (!(positive(fast) && positive(slow) && slow <= fast))
-        return refuse(reason, "beta_slow = %g must be positive and at most beta_fast = %g", slow, fast);
-    if (!positive_or_default(s->mscale) || !positive_or_default(s->mscale_all_dim))
-        return refuse(reason, "mscale = %g and mscale_all_dim = %g must be positive numbers, or 0 for none", s->mscale,
-                      s->mscale_all_dim);
+        return write_reason(reason, "yarn needs a base above 1, it is %g", base);
+    if (!(is_positive(fast) && is_positive(slow) && slow <= fast))
+        return write_reason(reason, "beta_slow = %g must be positive and at most beta_fast = %g", slow, fast);
+    if (!is_positive_or_default(s->mscale) || !is_positive_or_default(s->mscale_all_dim))
+        return write_reason(reason, "mscale = %g and mscale_all_dim = %g must be positive numbers, or 0 for none",
+                            s->mscale, s->mscale_all_dim);
     return attention_factor_usable(s, reason);
 }
 
 static bool factors_usable(const double *factors, const char *name, int64_t pairs, char *reason)
 {
     for (int64_t i = 0; i < pairs; i++)
-        if (!positive(factors[i]))
-            return refuse(reason, "%s[%lld] = %g must be a positive number", name, (long long)i, factors[i]);
+        if (!is_positive(factors[i]))
+            return write_reason(reason, "%s[%lld] = %g must be a positive number", name, (long long)i, factors[i]);
     return true;
 }
 
 static bool longrope_usable(const th_rotary_scaling *s, int64_t width, char *reason)
 {
     if (s->original_length < 2)
-        return refuse(reason, "longrope needs an original_length of at least 2");
+        return write_reason(reason, "longrope needs an original_length of at least 2");
     if (s->short_factor == NULL || s->long_factor == NULL)
-        return refuse(reason, "%s is NULL", s->short_factor ? "long_factor" : "short_factor");
+        return write_reason(reason, "%s is NULL", s->short_factor ? "long_factor" : "short_factor");
     if (s->n_factors != width / 2)
-        return refuse(reason, "short_factor and long_factor have %lld numbers, but %lld pairs are rotated",
-                      (long long)s->n_factors, (long long)(width / 2));
+        return write_reason(reason, "short_factor and long_factor have %lld numbers, but %lld pairs are rotated",
+                            (long long)s->n_factors, (long long)(width / 2));
     return factors_usable(s->short_factor, "short_factor", s->n_factors, reason) &&
            factors_usable(s->long_factor, "long_factor", s->n_factors, reason) && attention_factor_usable(s, reason);
 }
@@ -77,17 +78,18 @@ static bool longrope_usable(const th_rotary_scaling *s, int64_t width, char *rea
 bool th_rotary_scaling_usable(const th_rotary_scaling *s, double base, int64_t width, char reason[TH_ROTARY_REASON])
 {
     if ((unsigned)s->kind > TH_ROTARY_LONGROPE)
-        return refuse(reason, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
+        return write_reason(reason, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
     if (s->kind == TH_ROTARY_UNSCALED)
         return true;
-    if (!positive(s->factor))
-        return refuse(reason, "factor = %g must be a positive number", s->factor);
+    if (!is_positive(s->factor))
+        return write_reason(reason, "factor = %g must be a positive number", s->factor);
     if (s->kind == TH_ROTARY_LLAMA3 && !llama3_usable(s, reason))
         return false;
     if (s->kind != TH_ROTARY_LINEAR && s->original_length <= 0)
-        return refuse(reason, "original_length = %lld must be a number of positions", (long long)s->original_length);
+        return write_reason(reason, "original_length = %lld must be a number of positions",
+                            (long long)s->original_length);
     if (s->kind == TH_ROTARY_DYNAMIC && width == 2)
-        return refuse(reason, "dynamic scaling needs more than one pair");
+        return write_reason(reason, "dynamic scaling needs more than one pair");
     if (s->kind == TH_ROTARY_YARN)
         return yarn_usable(s, base, reason);
     return s->kind != TH_ROTARY_LONGROPE || longrope_usable(s, width, reason);
