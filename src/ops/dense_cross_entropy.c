@@ -41,13 +41,13 @@ static th_status dense_cross_entropy_shape(th_call *call)
 
 /* Returns the number of rows of a chunk with a stored weight. No dW limits it. The logits are the largest values of a
  * short step, so that a chunk is a third of the rows. */
-static int64_t stored_chunk_rows(int64_t all, int64_t classes)
+static int64_t stored_chunk_rows(int64_t all_rows, int64_t classes)
 {
-    const int64_t third = (all + 2) / 3, few = CHUNK_LOGITS / classes;
+    const int64_t third = (all_rows + 2) / 3, rows_of_logits = CHUNK_LOGITS / classes;
     const int64_t rows = third < LEAST_STORED_ROWS    ? LEAST_STORED_ROWS
                          : third < ENOUGH_STORED_ROWS ? third
                                                       : ENOUGH_STORED_ROWS;
-    return few > rows ? few : rows;
+    return rows_of_logits > rows ? rows_of_logits : rows;
 }
 
 /* Returns the number of rows of a chunk. Chunks are whole blocks of the sum dW, except a short last one, so that they
@@ -78,7 +78,7 @@ typedef struct plan {
     chunk whole, last;           /* last: for a last chunk with fewer rows */
 } plan;
 
-static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
+static th_array contiguous_matrix(th_dtype dtype, int64_t rows, int64_t columns)
 {
     return (th_array){.given = true, .dtype = dtype, .ndim = 2, .size = {rows, columns}, .stride = {columns, 1}};
 }
@@ -88,7 +88,8 @@ static chunk plan_chunk(const th_call *call, int64_t rows)
 {
     const th_dtype dtype = call->input[X].dtype;
     const th_array weight = th_weight_numbers(&call->input[WEIGHT]), wt = th_array_transposed(&weight);
-    const th_array x = matrix(dtype, rows, weight.size[1]), logits = matrix(dtype, rows, wt.size[1]);
+    const th_array x = contiguous_matrix(dtype, rows, weight.size[1]),
+                   logits = contiguous_matrix(dtype, rows, wt.size[1]);
     chunk k = {.rows = rows, .logits = th_product_call_of(&x, &wt, &logits)};
     th_product_call_reserve(call, &k.logits);
     th_plan_reuse(call, k.logits.workspace);
@@ -153,7 +154,7 @@ static void run_chunks(const th_call *call, const int64_t *target, double *loss,
     int64_t first = 0;
     do {
         const chunk k = chunk_at(call, first);
-        th_array logits = matrix(call->input[X].dtype, k.rows, k.logits.product.n);
+        th_array logits = contiguous_matrix(call->input[X].dtype, k.rows, k.logits.product.n);
         logits.data = k.logits.product.c;
         void *saved = row_at(&call->output[SAVED], first);
         th_product_call_run(call, &k.logits, false);

@@ -1,5 +1,5 @@
 /* dropout_residual: y = residual + dropout(x), the end of a residual branch. It needs one pass instead of two, and it
- * saves nothing. th_dropout would save x, because backward recomputes the result of dropout instead of saving it. */
+ * saves nothing. With th_dropout and th_add, x would be saved: backward recomputes the result of dropout from it. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
 #include "tensor/tensor.h"

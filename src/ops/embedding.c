@@ -35,12 +35,12 @@ typedef struct embedding_rows {
     int64_t count;  /* N */
 } embedding_rows;
 
-static embedding_rows rows_of(const th_call *call)
+static embedding_rows embedding_rows_of(const th_call *call)
 {
     return (embedding_rows){call, th_indices_of(call), th_array_numel(&call->input[1])};
 }
 
-static void take_rows(void *shared, int64_t first, int64_t end, int worker)
+static void copy_rows(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const embedding_rows *rows = shared;
@@ -68,12 +68,12 @@ static void load_rows(void *shared, int64_t first, int64_t end, int worker)
 
 static void embedding_forward(const th_call *call)
 {
-    embedding_rows rows = rows_of(call);
+    embedding_rows rows = embedding_rows_of(call);
     if (!th_indices_check(call, 1, "indices", call->input[0].size[0], rows.index))
         return;
     if (th_array_numel(&call->output[0]) > 0)
         th_for_rows(call->ctx, rows.count, th_weight_numbers(&call->input[0]).size[1],
-                    th_is_storage(call->input[0].dtype) ? load_rows : take_rows, &rows);
+                    th_is_storage(call->input[0].dtype) ? load_rows : copy_rows, &rows);
 }
 
 enum { COLUMNS = 16 }; /* columns of every row for one task: a cache line of floats */
@@ -106,7 +106,7 @@ static void add_columns(void *shared, int64_t first, int64_t end, int worker)
 /* y_n = table_{index_n}:  dtable_v = sum over the n with index_n = v of dy_n, in the order of n */
 static void embedding_backward(const th_call *call)
 {
-    embedding_rows rows = rows_of(call);
+    embedding_rows rows = embedding_rows_of(call);
     if (!call->add[0])
         th_fill_array(call->ctx, &call->input_gradient[0], 0);
     const int64_t width = call->input[0].size[1];

@@ -86,7 +86,7 @@ typedef struct factors {
 
 /* c = left right without the masked elements of left. If an operand is transposed, so is its copy. */
 typedef struct visible_product {
-    factors of;           /* left: the masked operand (masked_operand); right: the copy without NaN and infinity */
+    factors factors;      /* left: the masked operand (masked_operand); right: the copy without NaN and infinity */
     th_array keep, right; /* the mask of left; the right operand */
     size_t finite_offset; /* of the copy */
 } visible_product;
@@ -98,7 +98,7 @@ typedef struct plan {
 } plan;
 
 /* Returns x with the strides of a row-major copy, without data. */
-static th_array packed(const th_array *x)
+static th_array row_major_copy(const th_array *x)
 {
     th_array copy = *x;
     copy.data = NULL;
@@ -141,7 +141,7 @@ static bool next_document(const th_call *call, document *d)
 }
 
 /* Returns the elements of an example, and of a document's rows and columns. */
-static th_array part_of(const th_array *x, const document *d, bool rows, bool columns)
+static th_array elements_of_document(const th_array *x, const document *d, bool rows, bool columns)
 {
     th_array part = *x;
     int64_t offset = 0;
@@ -159,12 +159,12 @@ static th_array part_of(const th_array *x, const document *d, bool rows, bool co
     return part;
 }
 
-/* Returns the part of the product that is one document. */
-static factors document_of(const factors *f, const document *d)
+/* Returns the product of one document. */
+static factors product_of_document(const factors *f, const document *d)
 {
-    factors part = {.left = part_of(&f->left, d, true, f->left_masked),
-                    .right = part_of(&f->right, d, f->left_masked, !f->left_masked),
-                    .c = part_of(&f->c, d, true, !f->left_masked),
+    factors part = {.left = elements_of_document(&f->left, d, true, f->left_masked),
+                    .right = elements_of_document(&f->right, d, f->left_masked, !f->left_masked),
+                    .c = elements_of_document(&f->c, d, true, !f->left_masked),
                     .left_masked = f->left_masked};
     part.product = product_of(&part);
     part.product.workspace = f->product.workspace;
@@ -179,7 +179,7 @@ static size_t largest_workspace(const th_call *call, const factors *f)
     document d = {.of_example = documents->ndim == 2};
     size_t most = 0;
     for (d.tokens.past = 1; d.tokens.past <= documents->size[documents->ndim - 1]; d.tokens.past++) {
-        const factors part = document_of(f, &d);
+        const factors part = product_of_document(f, &d);
         const size_t bytes =
             th_product_workspace(&call->ctx->machine, part.product.dtype, &part.product.product, call->ctx->threads);
         most = bytes > most ? bytes : most;
@@ -212,11 +212,12 @@ static th_array keep_of(const th_call *call)
 }
 
 /* Describes c = masked right. */
-static visible_product visible_of(const th_call *call, const th_array *masked, const th_array *right, const th_array *c)
+static visible_product describe_visible(const th_call *call, const th_array *masked, const th_array *right,
+                                        const th_array *c)
 {
     const th_array keep = keep_of(call);
     return (visible_product){
-        .of = {.left = packed(masked), .right = packed(right), .c = *c, .left_masked = true},
+        .factors = {.left = row_major_copy(masked), .right = row_major_copy(right), .c = *c, .left_masked = true},
         .keep = th_broadcast_array(&keep, masked->ndim, masked->size),
         .right = *right,
     };
@@ -230,18 +231,18 @@ static void transpose(th_array *array)
 static void reserve_visible(const th_call *call, visible_product *v)
 {
     v->finite_offset = th_plan_scratch(call, th_array_numel(&v->right), th_dtype_size(v->right.dtype));
-    reserve_product(call, &v->of);
+    reserve_product(call, &v->factors);
 }
 
 /* Returns whether the masked operand needs a copy: always if there is a mask, otherwise only to make it contiguous. */
-static bool is_copied(const th_call *call, const th_array *x)
+static bool needs_copy(const th_call *call, const th_array *x)
 {
     return call->input[KEEP].given || !th_array_contiguous(x);
 }
 
 static size_t reserve_copy(const th_call *call, const th_array *x)
 {
-    return is_copied(call, x) ? th_plan_scratch(call, th_array_numel(x), th_dtype_size(x->dtype)) : 0;
+    return needs_copy(call, x) ? th_plan_scratch(call, th_array_numel(x), th_dtype_size(x->dtype)) : 0;
 }
 
 static void plan_forward(const th_call *call, plan *p)
@@ -249,7 +250,7 @@ static void plan_forward(const th_call *call, plan *p)
     const th_array *a = &call->input[A], *b = &call->input[B], *c = &call->output[0];
     if (mask_is_left(call)) {
         p->masked = reserve_copy(call, a);
-        p->visible[0] = visible_of(call, a, b, c);
+        p->visible[0] = describe_visible(call, a, b, c);
         reserve_visible(call, &p->visible[0]);
     } else {
         plan_result(call, &p->result, a, b, c);
@@ -272,8 +273,8 @@ static void plan_left_backward(const th_call *call, plan *p)
     if (db->given) {
         p->masked = reserve_copy(call, a);
         visible_product *v = &p->visible[B];
-        *v = visible_of(call, a, dc, db);
-        transpose(&v->of.left);
+        *v = describe_visible(call, a, dc, db);
+        transpose(&v->factors.left);
         transpose(&v->keep);
         reserve_visible(call, v);
     }
@@ -289,18 +290,18 @@ static void plan_result_backward(const th_call *call, plan *p)
     p->masked = reserve_copy(call, dc);
     if (da->given) {
         visible_product *v = &p->visible[A];
-        *v = visible_of(call, dc, &call->input[B], da);
+        *v = describe_visible(call, dc, &call->input[B], da);
         transpose(&v->right);
-        transpose(&v->of.right);
+        transpose(&v->factors.right);
         reserve_visible(call, v);
         th_plan_reuse(call, v->finite_offset);
     }
     if (db->given) {
         visible_product *v = &p->visible[B];
-        *v = visible_of(call, dc, &call->input[A], db);
-        transpose(&v->of.left);
+        *v = describe_visible(call, dc, &call->input[A], db);
+        transpose(&v->factors.left);
         transpose(&v->keep);
-        transpose(&v->of.c);
+        transpose(&v->factors.c);
         reserve_visible(call, v);
     }
 }
@@ -325,9 +326,9 @@ static void keep_visible(const th_call *call, const th_array *to, const th_array
 /* Returns x, contiguous and with 0 where it is masked. */
 static void *masked_operand(const th_call *call, const th_array *x)
 {
-    if (!is_copied(call, x))
+    if (!needs_copy(call, x))
         return x->data;
-    th_array copy = packed(x);
+    th_array copy = row_major_copy(x);
     copy.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
     if (call->input[KEEP].given)
         keep_visible(call, &copy, x);
@@ -345,7 +346,7 @@ static th_array leading_axes(const th_array *matrices)
  * added in the order of these axes. */
 static void add_non_finite(const th_call *call, const visible_product *v)
 {
-    const th_array *left = &v->of.left, *sum = &v->of.c;
+    const th_array *left = &v->factors.left, *sum = &v->factors.c;
     const th_array lefts = leading_axes(left), keeps = leading_axes(&v->keep), rights = leading_axes(&v->right);
     th_array sums = leading_axes(sum), all = lefts;
     th_broadcast_sizes(lefts.ndim, lefts.size, rights.ndim, rights.size, &all.ndim, all.size);
@@ -370,7 +371,7 @@ static void run_result(const th_call *call, const factors *f)
     if (call->input[DOCUMENTS].given) {
         th_fill_array(call->ctx, &f->c, 0);
         for (document d = {0}; next_document(call, &d);) {
-            const factors part = document_of(f, &d);
+            const factors part = product_of_document(f, &d);
             th_product_call_run(call, &part.product, false);
         }
     } else {
@@ -383,7 +384,7 @@ static void run_result(const th_call *call, const factors *f)
 /* Computes both parts of a product, or of one document. */
 static void multiply_visible(const th_call *call, const visible_product *v, bool has_non_finite)
 {
-    th_product_call_run(call, &v->of.product, false);
+    th_product_call_run(call, &v->factors.product, false);
     if (has_non_finite)
         add_non_finite(call, v);
 }
@@ -392,19 +393,19 @@ static void multiply_visible(const th_call *call, const visible_product *v, bool
 static void run_visible(const th_call *call, const visible_product *planned, void *masked)
 {
     visible_product v = *planned;
-    v.of.product.product.a = v.of.left.data = masked;
-    v.of.product.product.b = v.of.right.data = th_call_scratch(call, v.finite_offset);
+    v.factors.product.product.a = v.factors.left.data = masked;
+    v.factors.product.product.b = v.factors.right.data = th_call_scratch(call, v.finite_offset);
     bool has_non_finite = false, *found = &has_non_finite;
-    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &v.of.right, false, 1,
+    th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &v.factors.right, false, 1,
                    (const th_array *const[]){&v.right});
     if (!call->input[DOCUMENTS].given) {
         multiply_visible(call, &v, has_non_finite);
         return;
     }
     for (document d = {0}; next_document(call, &d);) {
-        const visible_product part = {.of = document_of(&v.of, &d),
-                                      .keep = part_of(&v.keep, &d, true, true),
-                                      .right = part_of(&v.right, &d, true, false)};
+        const visible_product part = {.factors = product_of_document(&v.factors, &d),
+                                      .keep = elements_of_document(&v.keep, &d, true, true),
+                                      .right = elements_of_document(&v.right, &d, true, false)};
         multiply_visible(call, &part, has_non_finite);
     }
 }

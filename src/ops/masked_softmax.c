@@ -34,9 +34,9 @@ typedef struct plan {
     size_t gradient, sum;
 } plan;
 
-/* Returns whether backward sums the gradient of the scores over the axes along which the additive mask is broadcast. It
- * then computes this gradient in scratch memory. */
-static bool sums(const th_call *call, bool backward)
+/* Returns whether backward sums the gradient of the scores over the axes along which the additive mask is broadcast. If
+ * so, it computes this gradient in scratch memory. */
+static bool sums_gradient(const th_call *call, bool backward)
 {
     return backward && call->input_gradient[ADDITIVE].given;
 }
@@ -47,14 +47,14 @@ static void masked_softmax_plan(const th_call *call, bool backward, void *memory
     th_call of_rows = *call;
     th_array gradient = call->output[0];
     bool add = false;
-    if (sums(call, backward)) {
+    if (sums_gradient(call, backward)) {
         p->gradient = th_plan_scratch(call, th_array_numel(&gradient), th_dtype_size(gradient.dtype));
         of_rows.input_gradient = &gradient;
         of_rows.add = &add;
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
     p->rows.scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
-    if (sums(call, backward)) {
+    if (sums_gradient(call, backward)) {
         th_plan_reuse(call, p->rows.scratch_offset);
         p->sum = th_plan_scratch(call, 1,
                                  th_sum_scratch_bytes(&call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE]));
@@ -105,10 +105,10 @@ static void masked_softmax_backward(const th_call *call)
     const plan *p = call->plan;
     th_rows rows = p->rows;
     th_array gradient = call->output[0];
-    if (sums(call, true))
+    if (sums_gradient(call, true))
         rows.operand[TH_ROW_DX].data = gradient.data = th_call_scratch(call, p->gradient);
     th_rows_compute(&rows, call, true, NULL);
-    if (!sums(call, true))
+    if (!sums_gradient(call, true))
         return;
     th_sum_with_scratch(call->ctx, &call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE],
                         th_call_scratch(call, p->sum));

@@ -45,7 +45,7 @@ static void mse_plan(const th_call *call, bool backward, void *memory)
     }
 }
 
-static th_array differences(const th_call *call, const plan *p)
+static th_array difference_array(const th_call *call, const plan *p)
 {
     th_array full = p->full;
     full.data = th_call_scratch(call, p->differences);
@@ -56,7 +56,7 @@ static th_array differences(const th_call *call, const plan *p)
 static void mse_forward(const th_call *call)
 {
     const plan *p = call->plan;
-    const th_array squares = differences(call, p);
+    const th_array squares = difference_array(call, p);
     const double count = (double)th_array_numel(&squares);
     TH_ELEMENTWISE(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
     th_sum_with_scratch(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sums_at));
@@ -73,7 +73,7 @@ static void mse_backward(const th_call *call)
         const th_array *gradient = &call->input_gradient[i];
         const double factor = i == 0 ? scale : -scale;
         if (p->sums[i]) {
-            const th_array full = differences(call, p);
+            const th_array full = difference_array(call, p);
             TH_ELEMENTWISE(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
             th_sum_with_scratch(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sums_at));
         } else if (gradient->given) {

@@ -57,13 +57,13 @@ static plan tiling_of(const th_array *x, const th_array *y)
     plan p = {.x = *x, .y = *y};
     int count = 0;
     for (int i = 0; i < y->ndim; i++) {
-        const int own = i - (y->ndim - x->ndim);
-        const int64_t length = own >= 0 ? x->size[own] : 1;
+        const int x_axis = i - (y->ndim - x->ndim);
+        const int64_t length = x_axis >= 0 ? x->size[x_axis] : 1;
         if (length == 0 || y->size[i] != length)
             p.axis[count++] =
                 (tile_axis){.size = length ? y->size[i] / length : 0, .y = length * y->stride[i], .tile = true};
         if (length != 1)
-            p.axis[count++] = (tile_axis){.size = length, .x = x->stride[own], .y = y->stride[i]};
+            p.axis[count++] = (tile_axis){.size = length, .x = x->stride[x_axis], .y = y->stride[i]};
     }
     p.outer = count > TH_MAX_DIMS ? count - TH_MAX_DIMS : 0;
     p.x.ndim = p.y.ndim = count - p.outer;

@@ -51,7 +51,7 @@ static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, c
 }
 
 /* Replaces the -1 in shape. Returns false if no such shape exists, and then writes the reason to text. */
-static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size)
+static bool infer_size(th_shape *shape, int64_t numel, char *text, size_t text_size)
 {
     if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS) {
         snprintf(text, text_size, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS, shape->ndim);
@@ -88,7 +88,7 @@ static th_status reshape_shape(th_call *call)
     th_reshape_attributes *attributes = th_call_attributes(call);
     const th_array *x = &call->input[0];
     char why[2 * TH_SHAPE_TEXT];
-    if (!resolve(&attributes->shape, th_array_numel(x), why, sizeof why))
+    if (!infer_size(&attributes->shape, th_array_numel(x), why, sizeof why))
         return th_call_fail(call, TH_ERROR_SHAPE, "%s; x is %s", why, TH_TEXT(x));
     const th_shape *shape = &attributes->shape;
     int64_t stride[TH_MAX_DIMS];
@@ -98,16 +98,16 @@ static th_status reshape_shape(th_call *call)
 
     /* Axes that do not change, counted from both ends, keep their letters. */
     th_axis_letters letters;
-    int left = 0, right = 0;
-    while (left < x->ndim && left < shape->ndim && x->size[left] == shape->size[left])
-        left++;
-    while (right < x->ndim - left && right < shape->ndim - left &&
-           x->size[x->ndim - 1 - right] == shape->size[shape->ndim - 1 - right])
-        right++;
+    int leading = 0, trailing = 0;
+    while (leading < x->ndim && leading < shape->ndim && x->size[leading] == shape->size[leading])
+        leading++;
+    while (trailing < x->ndim - leading && trailing < shape->ndim - leading &&
+           x->size[x->ndim - 1 - trailing] == shape->size[shape->ndim - 1 - trailing])
+        trailing++;
     for (int i = 0; i < shape->ndim; i++)
-        letters[i] = i < left                   ? th_letter(x, i)
-                     : i >= shape->ndim - right ? th_letter(x, i - shape->ndim + x->ndim)
-                                                : ' ';
+        letters[i] = i < leading                   ? th_letter(x, i)
+                     : i >= shape->ndim - trailing ? th_letter(x, i - shape->ndim + x->ndim)
+                                                   : ' ';
     th_call_view(call, shape->ndim, shape->size, stride, 0, th_letters(letters, shape->ndim));
     return TH_OK;
 }
@@ -137,7 +137,7 @@ static bool has_view(const th_tensor_impl *x, th_shape shape)
 {
     char why[2 * TH_SHAPE_TEXT];
     int64_t stride[TH_MAX_DIMS];
-    if (!resolve(&shape, th_tensor_numel(x), why, sizeof why))
+    if (!infer_size(&shape, th_tensor_numel(x), why, sizeof why))
         return true; /* the shape rule reports the error */
     return view_strides(x->ndim, x->size, x->stride, &shape, stride) &&
            (x->gradient_view.root == NULL || view_strides(x->ndim, x->size, x->gradient_view.stride, &shape, stride));

@@ -25,13 +25,13 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
 }
 
 /* What a call masks. */
-typedef struct masked {
+typedef struct masked_pairs {
     th_tensor *keep;      /* over the scores; NULL: nothing is masked */
     th_tensor *documents; /* or NULL */
-} masked;
+} masked_pairs;
 
 /* a @ b over grouped heads: a, keep and the result have all heads, b has one for each group. */
-static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, const masked *mask, th_mask_side side, int64_t group)
+static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, const masked_pairs *mask, th_mask_side side, int64_t group)
 {
     if (a == NULL || b == NULL)
         return NULL;
@@ -53,7 +53,7 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, const masked *mask,
 
 /* Returns -|key - position of the query|. It has the dimensions of the scores on which it depends: (T, S), or (B, 1,
  * .., T, S). */
-static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype, th_shape scores)
+static th_tensor *negative_distances(th_context *ctx, const th_mask *mask, th_dtype dtype, th_shape scores)
 {
     const char *const operation = "scaled_dot_product_attention";
     th_mask_rules rules;
@@ -106,14 +106,14 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     }
     const double scale = th_attention_scale(attributes, q_shape.size[last]), cap = attributes->soft_cap;
 
-    const masked pairs = {th_mask_keep(ctx, &mask, scores), mask.documents};
+    const masked_pairs pairs = {th_mask_keep(ctx, &mask, scores), mask.documents};
     if (th_failed(ctx))
         return NULL;
     th_tensor *products = grouped_matmul(q, th_swap_axes(k, -1, -2), &pairs, TH_MASK_RESULT, group);
     th_tensor *s = cap > 0 ? th_scale(th_tanh(th_scale(products, scale / cap)), cap) : th_scale(products, scale);
     if (alibi) {
         alibi = th_unsqueeze(th_unsqueeze(alibi, -1), -1);
-        s = th_add(s, th_mul(alibi, distances(ctx, &mask, th_dtype_of(q), scores)));
+        s = th_add(s, th_mul(alibi, negative_distances(ctx, &mask, th_dtype_of(q), scores)));
     }
     th_tensor *a = th_masked_softmax(s, &mask);
     if (weights)

@@ -1,5 +1,5 @@
-/* Attention over documents that share a sequence: the kernel runs once for each document, on its part of the operands.
- * So the bits are those of separate sequences, and no pair of two documents is computed. */
+/* Attention over documents that share a sequence: the kernel runs once for each document, on its tokens' operands. So
+ * the bits are those of separate sequences, and no pair of two documents is computed. */
 #include "kernels/sizes.h"
 #include "ops/shared/attention.h"
 #include "tensor/context.h"
@@ -18,7 +18,7 @@ static bool has_documents(const th_call *call)
 }
 
 /* Returns whether each example has its own documents, and so its own runs. */
-static bool each_example(const th_call *call)
+static bool has_own_documents(const th_call *call)
 {
     return call->input[TH_ATTENTION_MASK].ndim == 2;
 }
@@ -26,20 +26,21 @@ static bool each_example(const th_call *call)
 th_attention th_attention_largest(const th_call *call, const th_attention *a)
 {
     th_attention largest = *a;
-    if (has_documents(call) && each_example(call))
+    if (has_documents(call) && has_own_documents(call))
         largest.size[0] = th_smaller(a->size[0], 1);
     return largest;
 }
 
 /* Moves an operand to an example, and to the first row of a document. */
-static void move(const documents *d, th_attention_array *array, int64_t example, int64_t first)
+static void move_to_document(const documents *d, th_attention_array *array, int64_t example, int64_t first)
 {
     if (array->data)
         array->data = (char *)array->data + (example * array->leading[0] + first * array->row) * d->size;
 }
 
-/* Returns the part of the problem that is one document. whole: the problem of all examples, or of one. */
-static th_attention part_of(const documents *d, const th_attention *whole, int64_t example, th_key_range tokens)
+/* Returns the problem of one document. whole: the problem of all examples, or of one. */
+static th_attention problem_of_document(const documents *d, const th_attention *whole, int64_t example,
+                                        th_key_range tokens)
 {
     th_attention a = *whole;
     th_attention_array *const arrays[] = {
@@ -47,9 +48,9 @@ static th_attention part_of(const documents *d, const th_attention *whole, int64
         &a.q_gradient, &a.k_gradient, &a.v_gradient};
     int64_t heads = 1;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        move(d, arrays[i], example, tokens.first);
-    move(d, &a.alibi, example, 0);
-    move(d, &a.alibi_gradient, example, 0);
+        move_to_document(d, arrays[i], example, tokens.first);
+    move_to_document(d, &a.alibi, example, 0);
+    move_to_document(d, &a.alibi_gradient, example, 0);
     for (int i = 1; i < a.dims; i++)
         heads *= a.size[i];
     a.queries = a.keys = tokens.past - tokens.first;
@@ -67,9 +68,9 @@ static void run_documents(const documents *d, const th_attention *a, int64_t exa
     const int64_t tokens = d->numbers->size[last], offset = last > 0 ? example * d->numbers->stride[0] : 0;
     for (th_key_range document = {0, 0}; document.past < tokens;) {
         document = th_mask_document(d->numbers, offset, d->numbers->stride[last], document.past, tokens);
-        th_attention part = part_of(d, a, example, document);
-        part.add_alibi = add_alibi || document.first > 0;
-        kernel(&ctx->machine, d->call->input[TH_ATTENTION_Q].dtype, &part, ctx->threads, workspace);
+        th_attention problem = problem_of_document(d, a, example, document);
+        problem.add_alibi = add_alibi || document.first > 0;
+        kernel(&ctx->machine, d->call->input[TH_ATTENTION_Q].dtype, &problem, ctx->threads, workspace);
     }
 }
 
@@ -77,12 +78,12 @@ void th_attention_run(const th_call *call, const th_attention *a, th_attention_k
 {
     const th_array *q = &call->input[TH_ATTENTION_Q];
     const documents d = {call, &call->input[TH_ATTENTION_MASK], (int64_t)th_dtype_size(q->dtype)};
-    const bool empty = a->queries == 0 || (has_documents(call) && each_example(call) && a->size[0] == 0);
+    const bool empty = a->queries == 0 || (has_documents(call) && has_own_documents(call) && a->size[0] == 0);
     if (!has_documents(call) || empty) { /* an empty problem still writes gradients of slopes */
         kernel(&call->ctx->machine, q->dtype, a, call->ctx->threads, workspace);
         return;
     }
-    if (!each_example(call)) {
+    if (!has_own_documents(call)) {
         run_documents(&d, a, 0, a->add_alibi, kernel, workspace);
         return;
     }

@@ -25,7 +25,8 @@ double th_attention_scale(const th_attention_attributes *attributes, int64_t wid
 
 /* Describes an operand with `trailing` dimensions after the leading ones. per_query_head: it has all heads of q,
  * otherwise one head for each group. */
-static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
+static th_attention_array describe_operand(const th_attention *a, const th_array *array, int trailing,
+                                           bool per_query_head)
 {
     th_attention_array result = {.data = NULL};
     if (!array->given)
@@ -54,27 +55,27 @@ static void plan_mask(const th_call *call, th_attention *a)
     th_mask_view view;
     th_mask_view_init(&view, &attributes->rules, &call->input[TH_ATTENTION_MASK], ndim, scores);
     a->band = view.band;
-    a->valid_lengths = operand(a, &view.valid_lengths, 2, true);
+    a->valid_lengths = describe_operand(a, &view.valid_lengths, 2, true);
     a->valid_lengths_64 = view.valid_lengths.dtype == TH_INT64;
-    a->positions = operand(a, &view.positions, 2, true);
+    a->positions = describe_operand(a, &view.positions, 2, true);
     a->positions_64 = view.positions.dtype == TH_INT64;
-    a->keep = operand(a, &view.keep, 2, true);
-    a->additive = operand(a, &view.additive, 2, true);
+    a->keep = describe_operand(a, &view.keep, 2, true);
+    a->additive = describe_operand(a, &view.additive, 2, true);
     th_array gradients[TH_MASK_INPUTS] = {{.given = false}};
     gradients[TH_MASK_ADDITIVE] = call->input_gradient[TH_ATTENTION_ADDITIVE];
     th_mask_view_init(&view, &attributes->rules, gradients, ndim, scores);
-    a->additive_gradient = operand(a, &view.additive, 2, true);
+    a->additive_gradient = describe_operand(a, &view.additive, 2, true);
 }
 
 /* Broadcasts slopes, or their gradients, to the leading dimensions, like an operand of the scores' shape. */
-static th_attention_array slopes(const th_attention *a, const th_array *alibi, int ndim)
+static th_attention_array broadcast_slopes(const th_attention *a, const th_array *alibi, int ndim)
 {
     if (!alibi->given)
         return (th_attention_array){.data = NULL};
     th_array over = {.given = true, .data = alibi->data, .dtype = alibi->dtype, .ndim = ndim};
     for (int d = 0; d < alibi->ndim; d++)
         over.stride[ndim - 2 - alibi->ndim + d] = alibi->size[d] != 1 ? alibi->stride[d] : 0;
-    return operand(a, &over, 2, true);
+    return describe_operand(a, &over, 2, true);
 }
 
 static void plan_operands(const th_call *call, th_attention *a)
@@ -98,12 +99,12 @@ static void plan_operands(const th_call *call, th_attention *a)
         a->size[leading - 1] = k->size[leading - 1];
         a->size[a->dims++] = group;
     }
-    a->q = operand(a, q, 2, true);
-    a->k = operand(a, k, 2, false);
-    a->v = operand(a, v, 2, false);
-    a->o = operand(a, &call->output[TH_ATTENTION_O], 2, true);
-    a->log_sum_exp = operand(a, &call->output[TH_ATTENTION_LOG_SUM_EXP], 1, true);
-    a->alibi = slopes(a, &call->input[TH_ATTENTION_ALIBI], q->ndim);
+    a->q = describe_operand(a, q, 2, true);
+    a->k = describe_operand(a, k, 2, false);
+    a->v = describe_operand(a, v, 2, false);
+    a->o = describe_operand(a, &call->output[TH_ATTENTION_O], 2, true);
+    a->log_sum_exp = describe_operand(a, &call->output[TH_ATTENTION_LOG_SUM_EXP], 1, true);
+    a->alibi = broadcast_slopes(a, &call->input[TH_ATTENTION_ALIBI], q->ndim);
     a->drops = call->training && attributes->dropout > 0;
     if (a->drops)
         a->dropout = th_dropout_mask_make(
@@ -113,12 +114,13 @@ static void plan_operands(const th_call *call, th_attention *a)
 
 static void plan_gradients(const th_call *call, th_attention *a)
 {
-    a->o_gradient = operand(a, &call->output_gradient[TH_ATTENTION_O], 2, true);
-    a->log_sum_exp_gradient = operand(a, &call->output_gradient[TH_ATTENTION_LOG_SUM_EXP], 1, true);
-    a->q_gradient = operand(a, &call->input_gradient[TH_ATTENTION_Q], 2, true);
-    a->k_gradient = operand(a, &call->input_gradient[TH_ATTENTION_K], 2, false);
-    a->v_gradient = operand(a, &call->input_gradient[TH_ATTENTION_V], 2, false);
-    a->alibi_gradient = slopes(a, &call->input_gradient[TH_ATTENTION_ALIBI], call->input[TH_ATTENTION_Q].ndim);
+    a->o_gradient = describe_operand(a, &call->output_gradient[TH_ATTENTION_O], 2, true);
+    a->log_sum_exp_gradient = describe_operand(a, &call->output_gradient[TH_ATTENTION_LOG_SUM_EXP], 1, true);
+    a->q_gradient = describe_operand(a, &call->input_gradient[TH_ATTENTION_Q], 2, true);
+    a->k_gradient = describe_operand(a, &call->input_gradient[TH_ATTENTION_K], 2, false);
+    a->v_gradient = describe_operand(a, &call->input_gradient[TH_ATTENTION_V], 2, false);
+    a->alibi_gradient =
+        broadcast_slopes(a, &call->input_gradient[TH_ATTENTION_ALIBI], call->input[TH_ATTENTION_Q].ndim);
     a->wants_q = call->input_gradient[TH_ATTENTION_Q].given;
 }
 

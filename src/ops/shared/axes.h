@@ -25,7 +25,7 @@ _Static_assert(offsetof(th_axis, along) == 0, "th_along reads it there");
 
 /* Checks that input 0 is floating and the axis exists, and sets attributes->along. */
 th_status th_axis_check(th_call *call);
-/* A shape rule: th_axis_check, and output 0 has the shape of input 0. */
+/* A shape rule: calls th_axis_check, and declares output 0 with the shape of input 0. */
 th_status th_axis_shape(th_call *call);
 extern const th_sample th_axis_samples[];
 
@@ -50,7 +50,7 @@ void th_reduction_output(th_call *call, bool keep_axes, th_dtype dtype);
 int64_t th_reduction_count(const th_call *call);
 /* Checks that this number is not 0. */
 th_status th_reduction_has_largest(th_call *call);
-/* Returns output 0 (or its gradient) with as many dimensions as input 0: reduced axes have size 1. */
+/* Returns output 0, or its gradient, with the dimensions of input 0; reduced axes have size 1. */
 th_array th_reduction_with_axes(const th_call *call, const th_array *reduced);
 
 /* In .plan: reserves scratch memory for th_reduction_sum and returns its offset. */

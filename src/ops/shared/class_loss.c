@@ -126,7 +126,7 @@ void th_class_loss_reserve(const th_call *call, th_class_loss *l)
 
 typedef struct loss_run {
     const th_kernels *kernels;
-    const th_class_loss *given;
+    const th_class_loss *class_loss;
     const int64_t *target;
     char *saved;
     size_t saved_row; /* bytes */
@@ -134,7 +134,7 @@ typedef struct loss_run {
     double factor;    /* backward */
 } loss_run;
 
-static char *saved_of(const loss_run *run, int64_t row)
+static char *saved_row_at(const loss_run *run, int64_t row)
 {
     return run->saved ? run->saved + (size_t)row * run->saved_row : NULL;
 }
@@ -142,39 +142,39 @@ static char *saved_of(const loss_run *run, int64_t row)
 static void forward_rows(const th_rows_block *b)
 {
     const loss_run *run = b->parameters;
-    run->kernels->cross_entropy(b->count, b->length, run->given->options->label_smoothing, run->target + b->first,
+    run->kernels->cross_entropy(b->count, b->length, run->class_loss->options->label_smoothing, run->target + b->first,
                                 b->operand[TH_ROW_X], b->stride[TH_ROW_X], run->loss + b->first,
-                                saved_of(run, b->first));
+                                saved_row_at(run, b->first));
 }
 
 static void backward_rows(const th_rows_block *b)
 {
     const loss_run *run = b->parameters;
-    const double smoothing = run->given->options->label_smoothing;
+    const double smoothing = run->class_loss->options->label_smoothing;
     run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
                                          run->factor * (1 - smoothing), run->target + b->first, b->operand[TH_ROW_X],
-                                         b->stride[TH_ROW_X], saved_of(run, b->first), b->operand[TH_ROW_DX],
+                                         b->stride[TH_ROW_X], saved_row_at(run, b->first), b->operand[TH_ROW_DX],
                                          b->stride[TH_ROW_DX], b->add);
 }
 
-enum { COST = 8 }; /* of an element, mostly of its exponential */
+enum { ELEMENT_COST = 8 }; /* mostly of its exponential */
 
 static void run_rows(const th_call *call, loss_run *run, th_rows_kernel *kernel)
 {
-    const th_class_loss *l = run->given;
+    const th_class_loss *l = run->class_loss;
     run->kernels = th_call_kernels(call);
-    run->saved_row = 2 * l->rows.operand[TH_ROW_X].element;
-    th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), kernel, run);
+    run->saved_row = 2 * l->rows.operand[TH_ROW_X].element_size;
+    th_rows_run(call->ctx, &l->rows, ELEMENT_COST, th_call_scratch(call, l->scratch), kernel, run);
 }
 
 void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *saved,
                            double *loss)
 {
-    run_rows(call, &(loss_run){.given = l, .target = target, .saved = saved, .loss = loss}, forward_rows);
+    run_rows(call, &(loss_run){.class_loss = l, .target = target, .saved = saved, .loss = loss}, forward_rows);
 }
 
 void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *saved,
                             double factor)
 {
-    run_rows(call, &(loss_run){.given = l, .target = target, .saved = saved, .factor = factor}, backward_rows);
+    run_rows(call, &(loss_run){.class_loss = l, .target = target, .saved = saved, .factor = factor}, backward_rows);
 }

@@ -19,35 +19,35 @@ th_status th_drop_shape(th_call *call)
     return TH_OK;
 }
 
-typedef struct dropping {
+typedef struct dropout_run {
     const th_kernels *kernels;
     th_dropout_mask dropout;
     int64_t columns;
     size_t row_bytes;
-    const char *from, *onto; /* (rows, columns); onto may be NULL */
-    char *to;                /* (rows, columns) */
-} dropping;
+    const char *from, *residual; /* (rows, columns); residual may be NULL */
+    char *to;                    /* (rows, columns) */
+} dropout_run;
 
 static void drop_rows(void *shared, int64_t first, int64_t end, int worker)
 {
-    const dropping *d = shared;
+    const dropout_run *d = shared;
     (void)worker;
     const size_t offset = (size_t)first * d->row_bytes;
-    d->kernels->dropout(end - first, d->columns, d->from + offset, d->onto ? d->onto + offset : NULL, d->to + offset,
-                        first, &d->dropout);
+    d->kernels->dropout(end - first, d->columns, d->from + offset, d->residual ? d->residual + offset : NULL,
+                        d->to + offset, first, &d->dropout);
 }
 
-void th_drop(const th_call *call, const th_array *from, const th_array *onto, const th_array *to)
+void th_drop(const th_call *call, const th_array *from, const th_array *residual, const th_array *to)
 {
     const th_drop_attributes *attributes = call->attributes;
     const th_philox random = {
         .key = {call->random.key[0], call->random.key[1]}, .call = call->random.call, .step = call->random.step};
-    dropping d = {.kernels = th_call_kernels(call),
-                  .dropout = th_dropout_mask_make(random, attributes->p),
-                  .columns = from->ndim > 0 ? from->size[from->ndim - 1] : 1,
-                  .from = from->data,
-                  .onto = onto ? onto->data : NULL,
-                  .to = to->data};
+    dropout_run d = {.kernels = th_call_kernels(call),
+                     .dropout = th_dropout_mask_make(random, attributes->p),
+                     .columns = from->ndim > 0 ? from->size[from->ndim - 1] : 1,
+                     .from = from->data,
+                     .residual = residual ? residual->data : NULL,
+                     .to = to->data};
     if (d.columns == 0)
         return;
     d.row_bytes = (size_t)d.columns * th_dtype_size(from->dtype);

@@ -11,9 +11,9 @@ typedef struct th_drop_attributes {
 /* Checks p and input 0, declares output 0 with input 0's shape, and draws random numbers (th_call_draw). */
 th_status th_drop_shape(th_call *call);
 
-/* to = from * m + onto, where the call's random numbers choose m = 0 or 1 / (1 - p). onto may be NULL. All arrays are
- * contiguous and have one shape; `to` may be the memory of another. */
-void th_drop(const th_call *call, const th_array *from, const th_array *onto, const th_array *to);
+/* to = from * m + residual, where the call's random numbers choose m = 0 or 1 / (1 - p). residual may be NULL. All
+ * arrays are contiguous and have one shape; `to` may be the memory of another. */
+void th_drop(const th_call *call, const th_array *from, const th_array *residual, const th_array *to);
 
 /* Returns whether dropout leaves x unchanged: p is 0, or the mode is evaluation. False for invalid arguments, which the
  * operation then rejects. */

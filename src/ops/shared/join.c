@@ -38,23 +38,23 @@ th_status th_join_check(th_call *call, bool new_axis)
     return TH_OK;
 }
 
-/* Returns the part of `joined` that belongs to x, with x's shape. It starts at *start, which then advances. */
-static th_array next_part(const th_call *call, const th_array *joined, const th_array *x, int64_t *start)
+/* Returns the slice of `joined` that belongs to x, with x's shape. It starts at *start, which then advances. */
+static th_array next_slice(const th_call *call, const th_array *joined, const th_array *x, int64_t *start)
 {
     const int axis = ((const th_join_attributes *)call->attributes)->axis;
     const bool new_axis = joined->ndim > x->ndim;
     const int64_t length = new_axis ? 1 : x->size[axis];
-    th_array part = *joined;
+    th_array slice = *joined;
     if (length > 0)
-        part.data = (char *)joined->data + *start * joined->stride[axis] * (int64_t)th_dtype_size(joined->dtype);
+        slice.data = (char *)joined->data + *start * joined->stride[axis] * (int64_t)th_dtype_size(joined->dtype);
     *start += length;
-    part.size[axis] = length;
-    part.ndim = x->ndim;
-    for (int i = axis; new_axis && i < part.ndim; i++) {
-        part.size[i] = joined->size[i + 1];
-        part.stride[i] = joined->stride[i + 1];
+    slice.size[axis] = length;
+    slice.ndim = x->ndim;
+    for (int i = axis; new_axis && i < slice.ndim; i++) {
+        slice.size[i] = joined->size[i + 1];
+        slice.stride[i] = joined->stride[i + 1];
     }
-    return part;
+    return slice;
 }
 
 void th_join_forward(const th_call *call)
@@ -63,8 +63,8 @@ void th_join_forward(const th_call *call)
     if (th_array_numel(&call->output[0]) == 0)
         return;
     for (int n = 0; n < call->n_inputs; n++) {
-        const th_array part = next_part(call, &call->output[0], &call->input[n], &start);
-        th_copy_array(call->ctx, &part, &call->input[n], false);
+        const th_array slice = next_slice(call, &call->output[0], &call->input[n], &start);
+        th_copy_array(call->ctx, &slice, &call->input[n], false);
     }
 }
 
@@ -74,8 +74,8 @@ void th_join_backward(const th_call *call)
     if (th_array_numel(&call->output_gradient[0]) == 0)
         return;
     for (int n = 0; n < call->n_inputs; n++) {
-        const th_array part = next_part(call, &call->output_gradient[0], &call->input[n], &start);
+        const th_array slice = next_slice(call, &call->output_gradient[0], &call->input[n], &start);
         if (call->input_gradient[n].given)
-            th_copy_array(call->ctx, &call->input_gradient[n], &part, call->add[n]);
+            th_copy_array(call->ctx, &call->input_gradient[n], &slice, call->add[n]);
     }
 }

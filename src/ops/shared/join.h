@@ -1,5 +1,5 @@
-/* Joining tensors along an existing axis (concat) or a new one (stack). Forward copies each input to its part of the
- * result; backward copies its part of the gradient back. */
+/* Joining tensors along an existing axis (concat) or a new one (stack). Forward copies each input to its slice of the
+ * result; backward copies this slice of the gradient back. */
 #ifndef TH_OPS_SHARED_JOIN_H
 #define TH_OPS_SHARED_JOIN_H
 

@@ -42,7 +42,7 @@ static th_band band_of(const th_mask_rules *rules, bool positions, int64_t queri
 }
 
 /* Broadcasts lengths to the scores: (B) or (B, T); for scores of two dimensions () or (T). */
-static th_array lengths_over(const th_array *lengths, int ndim, const int64_t *size)
+static th_array broadcast_lengths(const th_array *lengths, int ndim, const int64_t *size)
 {
     th_array result = {.given = true, .data = lengths->data, .dtype = lengths->dtype, .ndim = ndim};
     memcpy(result.size, size, (size_t)ndim * sizeof *size);
@@ -54,7 +54,7 @@ static th_array lengths_over(const th_array *lengths, int ndim, const int64_t *s
 }
 
 /* Broadcasts positions (T) or (B, T) to the scores. */
-static th_array positions_over(const th_array *positions, int ndim, const int64_t *size)
+static th_array broadcast_positions(const th_array *positions, int ndim, const int64_t *size)
 {
     th_array result = {.given = true, .data = positions->data, .dtype = positions->dtype, .ndim = ndim};
     memcpy(result.size, size, (size_t)ndim * sizeof *size);
@@ -77,15 +77,15 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
     *view = (th_mask_view){.band = band_of(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
     if (tensors[TH_MASK_VALID_LENGTHS].given && rules->documents)
-        view->documents = positions_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
+        view->documents = broadcast_positions(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
     else if (tensors[TH_MASK_VALID_LENGTHS].given)
-        view->valid_lengths = lengths_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
+        view->valid_lengths = broadcast_lengths(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
     if (tensors[TH_MASK_KEEP].given)
         view->keep = th_broadcast_array(&tensors[TH_MASK_KEEP], ndim, scores);
     if (tensors[TH_MASK_ADDITIVE].given)
         view->additive = th_broadcast_array(&tensors[TH_MASK_ADDITIVE], ndim, scores);
     if (positions)
-        view->positions = positions_over(&tensors[TH_MASK_POSITIONS], ndim, scores);
+        view->positions = broadcast_positions(&tensors[TH_MASK_POSITIONS], ndim, scores);
 }
 
 int64_t th_mask_position(const th_mask_view *view, const int64_t *index)
@@ -109,7 +109,7 @@ th_key_range th_mask_document(const th_array *numbers, int64_t offset, int64_t s
 }
 
 /* Limits a query's keys to its document. */
-static th_key_range within_document(const th_mask_view *view, const int64_t *index, th_key_range keys)
+static th_key_range limit_to_document(const th_mask_view *view, const int64_t *index, th_key_range keys)
 {
     const th_array *numbers = &view->documents;
     const int query_axis = view->ndim - 2;
@@ -129,7 +129,7 @@ th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
         length = th_mask_integer(lengths, th_offset_of(key_axis, index, lengths->stride));
     th_visible_row row = {.keys = th_keys_visible(th_band_edges(&view->band), th_mask_position(view, index), length)};
     if (view->documents.given)
-        row.keys = within_document(view, index, row.keys);
+        row.keys = limit_to_document(view, index, row.keys);
     if (keep->given) {
         row.keep = (const bool *)keep->data + th_offset_of(key_axis, index, keep->stride);
         row.keep_stride = keep->stride[key_axis];

@@ -48,8 +48,8 @@ typedef struct th_mask_view {
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
                        const int64_t *scores);
 
-/* Returns the tokens of the document of token `token`. numbers: of the documents of `count` tokens, the first one at
- * `offset`, the next one `stride` elements further. */
+/* Returns the tokens of the document that has token `token`. `numbers` has the document's number of each of `count`
+ * tokens: the first at `offset`, the next one `stride` elements further. */
 th_key_range th_mask_document(const th_array *numbers, int64_t offset, int64_t stride, int64_t token, int64_t count);
 
 /* Returns the keys that the query at this index over (N, T) sees. */

@@ -58,8 +58,8 @@ static th_status check_documents(th_context *ctx, const char *operation, const t
     return TH_OK;
 }
 
-static th_status check(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors,
-                       th_dtype dtype, int ndim, const int64_t *scores)
+static th_status check_mask(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors,
+                            th_dtype dtype, int ndim, const int64_t *scores)
 {
     if (ndim < 2)
         return th_fail(ctx, TH_ERROR_SHAPE, operation, "scores are %s, but a mask needs at least (T, S)",
@@ -96,7 +96,7 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
 th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th_dtype dtype, int ndim,
                         const int64_t *scores)
 {
-    return check(call->ctx, call->op->name, rules, &call->input[first], dtype, ndim, scores);
+    return check_mask(call->ctx, call->op->name, rules, &call->input[first], dtype, ndim, scores);
 }
 
 void th_mask_integer_name(const char *name, const th_array *array, const int64_t *index, char *text, size_t size)
@@ -109,10 +109,10 @@ void th_mask_integer_name(const char *name, const th_array *array, const int64_t
         snprintf(text, size, "%s[%" PRId64 ", %" PRId64 "]", name, index[0], index[1]);
 }
 
-/* Checks that every element of tensor `which`, of up to two dimensions, is in [0, max]. */
-static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int which, int64_t max)
+/* Checks that every element of the tensor of an input, which has at most two dimensions, is in [0, max]. */
+static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int input, int64_t max)
 {
-    const th_array *array = &tensors[which];
+    const th_array *array = &tensors[input];
     if (!array->given || !array->data)
         return TH_OK;
     const int64_t rows = array->ndim > 0 ? array->size[0] : 1, columns = array->ndim > 1 ? array->size[1] : 1;
@@ -123,7 +123,7 @@ static th_status check_integers(th_context *ctx, const char *operation, const th
             if (value >= 0 && value <= max)
                 continue;
             char name[64];
-            th_mask_integer_name(th_mask_names[which], array, (const int64_t[]){row, column}, name, sizeof name);
+            th_mask_integer_name(th_mask_names[input], array, (const int64_t[]){row, column}, name, sizeof name);
             if (value < 0 && max == INT64_MAX)
                 return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is negative", name, value);
             return th_fail(ctx, TH_ERROR_INDEX, operation, "%s = %" PRId64 " is outside [0, %" PRId64 "]", name, value,
@@ -166,6 +166,6 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
                 th_dtype_name(additive->dtype));
         return false;
     }
-    return check(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
+    return check_mask(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
            th_mask_check_values(ctx, operation, rules, tensors, scores->size[scores->ndim - 1]) == TH_OK;
 }

@@ -6,7 +6,7 @@
 #include "tensor/format.h"
 #include "tensor/tensor.h"
 
-/* The pair and the answer so far; text that does not fit is cut off. */
+/* The pair, and the answer so far, from which text that does not fit is cut off. */
 typedef struct question {
     th_context *ctx;
     const th_shape *scores, *index;
@@ -28,7 +28,7 @@ static void add_reason(const question *q, const char *format, ...)
 }
 
 /* Returns whether a band masks the pair. position: the query's position among the keys. */
-static bool masks(const question *q, th_band band, int64_t position)
+static bool band_masks(const question *q, th_band band, int64_t position)
 {
     const th_key_range keys = th_keys_visible(th_band_edges(&band), position, q->keys);
     return q->key < keys.first || q->key >= keys.past;
@@ -46,14 +46,14 @@ static void explain_band(const question *q, const th_mask_rules *rules, const th
     th_format(name, sizeof name, "query %" PRId64, q->query);
     if (position != q->query)
         th_append(name, sizeof name, ", which is at position %" PRId64, position);
-    if (masks(q, (th_band){.causal = band.causal}, position))
+    if (band_masks(q, (th_band){.causal = band.causal}, position))
         add_reason(q, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
                    view.positions.given                      ? "by positions"
                    : rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right"
                                                              : "top left");
-    if (masks(q, (th_band){.window = band.window, .left = band.left, .right = -1}, position))
+    if (band_masks(q, (th_band){.window = band.window, .left = band.left, .right = -1}, position))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " before %s (window)", q->key, band.left, name);
-    if (masks(q, (th_band){.window = band.window, .left = -1, .right = band.right}, position))
+    if (band_masks(q, (th_band){.window = band.window, .left = -1, .right = band.right}, position))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " after %s (window)", q->key, band.right, name);
 }
 
@@ -68,11 +68,11 @@ static void add_element(const question *q, const char *name, const th_array *arr
 }
 
 /* Checks one of the mask's tensors, without the other rules. */
-static void explain_tensor(const question *q, const th_array *tensors, int which)
+static void explain_tensor(const question *q, const th_array *tensors, int input)
 {
     const th_mask_rules no_rules = {0};
     th_array one[TH_MASK_INPUTS] = {0};
-    one[which] = tensors[which];
+    one[input] = tensors[input];
     th_mask_view view;
     th_mask_view_init(&view, &no_rules, one, q->scores->ndim, q->scores->size);
     const th_visible_row row = th_mask_row(&view, q->index->size);
@@ -80,17 +80,17 @@ static void explain_tensor(const question *q, const th_array *tensors, int which
     th_context_kernels(q->ctx, view.additive.dtype)->visible_keys(q->key, 1, &row, &visible);
     if (visible)
         return;
-    if (which == TH_MASK_VALID_LENGTHS) {
+    if (input == TH_MASK_VALID_LENGTHS) {
         char name[64];
-        th_mask_integer_name(th_mask_names[which], &tensors[which],
+        th_mask_integer_name(th_mask_names[input], &tensors[input],
                              q->scores->ndim == 2 ? (const int64_t[]){q->query, 0}
                                                   : (const int64_t[]){q->index->size[0], q->query},
                              name, sizeof name);
         add_reason(q, "key %" PRId64 " is past %s = %" PRId64, q->key, name, row.keys.past);
         return;
     }
-    add_element(q, th_mask_names[which], &tensors[which]);
-    th_append(q->text, q->size, "%s", which == TH_MASK_KEEP ? " is false" : " is -inf");
+    add_element(q, th_mask_names[input], &tensors[input]);
+    th_append(q->text, q->size, "%s", input == TH_MASK_KEEP ? " is false" : " is -inf");
 }
 
 /* Checks whether the pair is within a document. */

@@ -5,8 +5,7 @@
 #include "ops/shared/mask.h"
 #include "tensor/tensor.h"
 
-/* Returns the shape that is computed and stored: size 1 along axes on which no rule depends. The result is expanded
- * later. */
+/* Returns the shape that is computed: size 1 along axes on which no rule depends. The result is expanded later. */
 static th_shape compact_shape(const th_mask_view *view)
 {
     th_shape compact = {.ndim = view->ndim};
@@ -14,15 +13,15 @@ static th_shape compact_shape(const th_mask_view *view)
         const bool by_position = view->band.causal || view->band.window;
         const bool banded = (by_position && (i == view->ndim - 2 || view->positions.stride[i])) ||
                             (view->documents.given && (i == view->ndim - 2 || view->documents.stride[i]));
-        const bool used = i == view->ndim - 1 || banded || view->valid_lengths.stride[i] || view->keep.stride[i] ||
-                          view->additive.stride[i];
-        compact.size[i] = used || view->size[i] == 0 ? view->size[i] : 1;
+        const bool varies = i == view->ndim - 1 || banded || view->valid_lengths.stride[i] || view->keep.stride[i] ||
+                            view->additive.stride[i];
+        compact.size[i] = varies || view->size[i] == 0 ? view->size[i] : 1;
     }
     return compact;
 }
 
 /* Fills `visible` row by row. Returns whether all pairs are visible. */
-static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape *compact, bool *visible)
+static bool fill_visible(const th_context *ctx, const th_mask_view *view, const th_shape *compact, bool *visible)
 {
     const th_kernels *kernels = th_context_kernels(ctx, view->additive.dtype);
     const int key_axis = compact->ndim - 1;
@@ -67,8 +66,8 @@ th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores)
         return NULL;
     /* NULL with shapes_only: then the mask counts as one that masks something. */
     bool *visible = th_tensor_data(result);
-    const bool all = th_tensor_numel(result) == 0 || (visible && fill(ctx, &view, &compact, visible));
-    if (all) {
+    const bool all_visible = th_tensor_numel(result) == 0 || (visible && fill_visible(ctx, &view, &compact, visible));
+    if (all_visible) {
         th_handle_release(result, TH_LIFE_RELEASED);
         return NULL;
     }

@@ -12,8 +12,8 @@ typedef struct th_norm_attributes {
     double eps; /* 0 means 1e-5, which the shape rule then writes here */
 } th_norm_attributes;
 
-/* The plan of a call: the rows and, for weight and bias, two offsets: of a contiguous copy, if one is needed, and of
- * the partial sums of the gradient. */
+/* The plan of a call: the rows, and offsets of memory for weight and bias. copy: a contiguous copy, if one is needed.
+ * sums: the partial sums of the gradient. */
 typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];

@@ -25,10 +25,10 @@ th_status th_product_shape(th_call *call, int least, int *ndim, int64_t *size, c
         return th_call_fail(call, TH_ERROR_SHAPE, "leading dimensions do not broadcast: a is %s, b is %s", TH_TEXT(a),
                             TH_TEXT(b));
     for (int i = 0; i < *ndim; i++) {
-        const int in_a = i - (*ndim - a_outer), in_b = i - (*ndim - b_outer);
-        letters[i] = in_a >= 0 ? th_letter(a, in_a) : ' ';
-        if (letters[i] == ' ' && in_b >= 0)
-            letters[i] = th_letter(b, in_b);
+        const int a_axis = i - (*ndim - a_outer), b_axis = i - (*ndim - b_outer);
+        letters[i] = a_axis >= 0 ? th_letter(a, a_axis) : ' ';
+        if (letters[i] == ' ' && b_axis >= 0)
+            letters[i] = th_letter(b, b_axis);
     }
     if (a->ndim > 1) {
         letters[*ndim] = th_letter(a, a->ndim - 2);
@@ -90,24 +90,24 @@ static int64_t outer_stride(const th_array *array, int i)
 static bool fold_into_k(th_product_call *call)
 {
     th_product *p = &call->product;
-    const int last = call->sums - 1;
+    const int last = call->sum_axes - 1;
     if (p->k == 1) {
-        p->a_col = call->a_sum[last];
-        p->b_row = call->b_sum[last];
-    } else if (call->a_sum[last] != p->k * p->a_col || call->b_sum[last] != p->k * p->b_row) {
+        p->a_col = call->a_sum_stride[last];
+        p->b_row = call->b_sum_stride[last];
+    } else if (call->a_sum_stride[last] != p->k * p->a_col || call->b_sum_stride[last] != p->k * p->b_row) {
         return false;
     }
-    p->k *= call->sum[last];
-    call->sums = last;
+    p->k *= call->sum_size[last];
+    call->sum_axes = last;
     return true;
 }
 
 /* Returns whether the sum over all summed axes has at least TH_SHORT_SUM steps. */
-static bool is_long(const th_product_call *call)
+static bool is_long_sum(const th_product_call *call)
 {
     int64_t steps = call->product.k;
-    for (int d = 0; d < call->sums && steps < TH_SHORT_SUM; d++)
-        steps *= call->sum[d] < TH_SHORT_SUM ? call->sum[d] : TH_SHORT_SUM;
+    for (int d = 0; d < call->sum_axes && steps < TH_SHORT_SUM; d++)
+        steps *= call->sum_size[d] < TH_SHORT_SUM ? call->sum_size[d] : TH_SHORT_SUM;
     return steps >= TH_SHORT_SUM;
 }
 
@@ -140,10 +140,10 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
             p->b_batch[d] = outer_stride(b, i);
             p->c_batch[d] = outer_stride(c, i);
         } else {
-            const int d = call.sums++;
-            call.sum[d] = size;
-            call.a_sum[d] = outer_stride(a, i);
-            call.b_sum[d] = outer_stride(b, i);
+            const int d = call.sum_axes++;
+            call.sum_size[d] = size;
+            call.a_sum_stride[d] = outer_stride(a, i);
+            call.b_sum_stride[d] = outer_stride(b, i);
             empty |= size == 0;
         }
     }
@@ -152,16 +152,16 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
         p->a = p->b = p->c;
         for (int d = 0; d < p->batch_dims; d++)
             p->a_batch[d] = p->b_batch[d] = 0;
-        call.sums = 0;
+        call.sum_axes = 0;
     }
-    p->long_sum = is_long(&call);
+    p->long_sum = is_long_sum(&call);
     return call;
 }
 
 th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c)
 {
     th_product_call call = th_product_call_unfolded(a, b, c);
-    while (call.sums > 0 && fold_into_k(&call))
+    while (call.sum_axes > 0 && fold_into_k(&call))
         continue;
     return call;
 }
@@ -177,31 +177,31 @@ void th_product_call_reserve(const th_call *call, th_product_call *product)
 
 int64_t th_product_call_count(const th_product_call *call)
 {
-    int64_t parts = 1;
-    for (int i = 0; i < call->sums; i++)
-        parts *= call->sum[i];
-    return parts;
+    int64_t count = 1;
+    for (int i = 0; i < call->sum_axes; i++)
+        count *= call->sum_size[i];
+    return count;
 }
 
 th_product th_product_call_at(const th_product_call *call, int64_t index, bool add)
 {
-    th_product part = call->product;
-    part.add = add || index > 0;
+    th_product product = call->product;
+    product.add = add || index > 0;
     if (index == 0)
-        return part;
-    int64_t at[TH_PRODUCT_BATCH_DIMS];
-    th_index_at(call->sums, call->sum, index, at);
+        return product;
+    int64_t sum_index[TH_PRODUCT_BATCH_DIMS];
+    th_index_at(call->sum_axes, call->sum_size, index, sum_index);
     const int64_t element = (int64_t)th_dtype_size(call->dtype);
-    part.a = (const char *)part.a + th_offset_of(call->sums, at, call->a_sum) * element;
-    part.b = (const char *)part.b + th_offset_of(call->sums, at, call->b_sum) * element;
-    return part;
+    product.a = (const char *)product.a + th_offset_of(call->sum_axes, sum_index, call->a_sum_stride) * element;
+    product.b = (const char *)product.b + th_offset_of(call->sum_axes, sum_index, call->b_sum_stride) * element;
+    return product;
 }
 
 void th_product_call_run(const th_call *call, const th_product_call *product, bool add)
 {
     void *workspace = th_call_scratch(call, product->workspace);
-    for (int64_t i = 0, parts = th_product_call_count(product); i < parts; i++) {
-        const th_product part = th_product_call_at(product, i, add);
-        th_product_run(&call->ctx->machine, product->dtype, &part, call->ctx->threads, workspace);
+    for (int64_t i = 0, count = th_product_call_count(product); i < count; i++) {
+        const th_product one = th_product_call_at(product, i, add);
+        th_product_run(&call->ctx->machine, product->dtype, &one, call->ctx->threads, workspace);
     }
 }

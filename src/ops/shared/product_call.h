@@ -15,9 +15,10 @@
 typedef struct th_product_call {
     th_dtype dtype;
     th_product product; /* the first of the products whose sum is c */
-    int sums;           /* the number of axes summed by separate products */
-    int64_t sum[TH_PRODUCT_BATCH_DIMS], a_sum[TH_PRODUCT_BATCH_DIMS], b_sum[TH_PRODUCT_BATCH_DIMS]; /* sizes, strides */
-    size_t workspace;                                                                               /* its offset */
+    int sum_axes;       /* the number of axes summed by separate products */
+    int64_t sum_size[TH_PRODUCT_BATCH_DIMS];
+    int64_t a_sum_stride[TH_PRODUCT_BATCH_DIMS], b_sum_stride[TH_PRODUCT_BATCH_DIMS];
+    size_t workspace; /* its offset */
 } th_product_call;
 
 /* Describes the product; called in .plan. b may have a storage type: it is then an array of numbers

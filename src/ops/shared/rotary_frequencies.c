@@ -29,15 +29,15 @@ typedef struct ramp {
 } ramp;
 
 /* Returns the pair that makes this number of rotations in original_length positions, as a real number. */
-static double pair_with(const th_rotary_scaling *s, double rotations, double base, int64_t width)
+static double pair_with_rotations(const th_rotary_scaling *s, double rotations, double base, int64_t width)
 {
     return (double)width * th_scalar_log((double)s->original_length / (rotations * 2 * pi)) / (2 * th_scalar_log(base));
 }
 
 static ramp yarn_ramp(const th_rotary_scaling *s, double base, int64_t width)
 {
-    double first = pair_with(s, s->beta_fast == 0 ? 32 : s->beta_fast, base, width),
-           last = pair_with(s, s->beta_slow == 0 ? 1 : s->beta_slow, base, width);
+    double first = pair_with_rotations(s, s->beta_fast == 0 ? 32 : s->beta_fast, base, width),
+           last = pair_with_rotations(s, s->beta_slow == 0 ? 1 : s->beta_slow, base, width);
     if (!s->no_truncate) {
         first = floor(first);
         last = ceil(last);
@@ -76,7 +76,7 @@ static double dynamic_base(const th_rotary_scaling *s, double base, int64_t widt
 }
 
 /* Returns the scaled frequency of pair i. */
-static double scaled(const th_rotary_scaling *s, const ramp *yarn, double length, int64_t i, double frequency)
+static double scaled_frequency(const th_rotary_scaling *s, const ramp *yarn, double length, int64_t i, double frequency)
 {
     double share = 0; /* of the frequency that stays */
     switch (s->kind) {
@@ -103,5 +103,5 @@ void th_rotary_frequencies(const th_rotary_scaling *s, double base, int64_t widt
     if (s->kind == TH_ROTARY_DYNAMIC && length > (double)s->original_length)
         base = dynamic_base(s, base, width, length);
     for (int64_t i = 0; i < width / 2; i++)
-        frequency[i] = scaled(s, &yarn, length, i, th_scalar_pow(base, -2.0 * (double)i / (double)width));
+        frequency[i] = scaled_frequency(s, &yarn, length, i, th_scalar_pow(base, -2.0 * (double)i / (double)width));
 }

@@ -34,7 +34,7 @@ void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_acce
     if (!array || !array->given)
         return;
     struct th_rows_operand *to = &rows->operand[operand];
-    *to = (struct th_rows_operand){.data = array->data, .element = th_dtype_size(array->dtype), .access = access};
+    *to = (struct th_rows_operand){.data = array->data, .element_size = th_dtype_size(array->dtype), .access = access};
     rows->add |= access == TH_ROWS_ADD;
     int outer = 0, inner = 0;
     for (int i = 0; i < array->ndim; i++) {
@@ -52,12 +52,12 @@ static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
     int64_t *stride[TH_ROWS_OPERANDS];
     int operands = 0;
     for (int j = 0; j < TH_ROWS_OPERANDS; j++)
-        if (!inner || !rows->operand[j].value)
+        if (!inner || !rows->operand[j].per_row)
             stride[operands++] = inner ? rows->operand[j].inner : rows->operand[j].outer;
     return th_merge_dimensions(dims, size, operands, stride);
 }
 
-static bool contiguous_rows(const th_rows *rows, const struct th_rows_operand *operand)
+static bool has_contiguous_rows(const th_rows *rows, const struct th_rows_operand *operand)
 {
     int64_t expected = 1;
     for (int i = rows->inner_dims - 1; i >= 0; i--) {
@@ -81,7 +81,7 @@ void th_rows_finish(th_rows *rows)
     rows->block = 0;
     for (int i = 0; i < TH_ROWS_OPERANDS; i++) {
         struct th_rows_operand *operand = &rows->operand[i];
-        operand->direct = operand->element == 0 || operand->value || contiguous_rows(rows, operand);
+        operand->direct = operand->element_size == 0 || operand->per_row || has_contiguous_rows(rows, operand);
         if (operand->direct)
             continue;
         if (rows->block == 0) {
@@ -91,7 +91,7 @@ void th_rows_finish(th_rows *rows)
                 rows->block = rows->rows;
         }
         operand->buffer = rows->scratch;
-        rows->scratch += ((size_t)(rows->block * rows->length) * operand->element + 63) / 64 * 64;
+        rows->scratch += ((size_t)(rows->block * rows->length) * operand->element_size + 63) / 64 * 64;
     }
 }
 
@@ -114,8 +114,8 @@ static inline void move_elements(size_t element, int64_t m, int64_t n, char *to,
             memcpy(to + i * to_m + j * to_n, from + i * from_m + j * from_n, element);
 }
 
-static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from,
-                 int64_t from_m, int64_t from_n)
+static void move_block(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n, const char *from,
+                       int64_t from_m, int64_t from_n)
 {
     if (element == 4)
         move_elements(4, m, n, to, to_m, to_n, from, from_m, from_n);
@@ -127,7 +127,7 @@ static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, i
 static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count,
                       char *memory, int64_t row_stride, char *buffer)
 {
-    const int64_t element = (int64_t)operand->element;
+    const int64_t element = (int64_t)operand->element_size;
     const int last = rows->inner_dims - 1;
     const int64_t length = rows->inner[last], packed_row = rows->length * element;
     const int64_t row = row_stride * element, column = operand->inner[last] * element;
@@ -138,13 +138,13 @@ static void move_rows(const th_rows *rows, const struct th_rows_operand *operand
         for (int i = 0; i < last; i++)
             at += index[i] * operand->inner[i] * element;
         if (gather && rows_innermost)
-            move(operand->element, length, count, packed, element, packed_row, at, column, row);
+            move_block(operand->element_size, length, count, packed, element, packed_row, at, column, row);
         else if (gather)
-            move(operand->element, count, length, packed, packed_row, element, at, row, column);
+            move_block(operand->element_size, count, length, packed, packed_row, element, at, row, column);
         else if (rows_innermost)
-            move(operand->element, length, count, at, column, row, packed, element, packed_row);
+            move_block(operand->element_size, length, count, at, column, row, packed, element, packed_row);
         else
-            move(operand->element, count, length, at, row, column, packed, packed_row, element);
+            move_block(operand->element_size, count, length, at, row, column, packed, packed_row, element);
         for (int i = last - 1; i >= 0 && ++index[i] == rows->inner[i]; i--)
             index[i] = 0;
     }
@@ -169,10 +169,10 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
         char *memory[TH_ROWS_OPERANDS] = {0};
         for (int i = 0; i < TH_ROWS_OPERANDS; i++) {
             const struct th_rows_operand *operand = &rows->operand[i];
-            if (operand->element == 0)
+            if (operand->element_size == 0)
                 continue;
             memory[i] =
-                operand->data + th_offset_of(rows->outer_dims, index, operand->outer) * (int64_t)operand->element;
+                operand->data + th_offset_of(rows->outer_dims, index, operand->outer) * (int64_t)operand->element_size;
             block.operand[i] = memory[i];
             block.stride[i] = last >= 0 ? operand->outer[last] : 0;
             if (operand->direct)
@@ -211,11 +211,11 @@ static void rows_task(void *shared, int64_t first, int64_t end, int worker)
 }
 
 /* Returns whether rows without elements need no run: no operand has numbers of a row besides its elements. */
-static bool has_nothing(const th_rows *rows)
+static bool needs_no_run(const th_rows *rows)
 {
     bool values = false;
     for (int i = 0; i < TH_ROWS_OPERANDS; i++)
-        values |= rows->operand[i].value;
+        values |= rows->operand[i].per_row;
     return rows->length == 0 && !values;
 }
 
@@ -224,7 +224,7 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
 {
     rows_run run = {rows, rows->group > 0 ? rows->group : 1, scratch, kernel, parameters};
     int64_t unit_cost;
-    if (has_nothing(rows))
+    if (needs_no_run(rows))
         return;
     if (!th_checked_multiply(rows->length, cost, &unit_cost) || !th_checked_multiply(unit_cost, run.unit, &unit_cost))
         unit_cost = INT64_MAX;
@@ -242,7 +242,7 @@ static void set_values(th_rows *rows, int operand, const th_array *array, th_row
         return;
     struct th_rows_operand *to = &rows->operand[operand];
     *to = (struct th_rows_operand){
-        .data = array->data, .element = th_dtype_size(array->dtype), .access = access, .value = true};
+        .data = array->data, .element_size = th_dtype_size(array->dtype), .access = access, .per_row = true};
     const bool has_axes = array->ndim == rows->ndim;
     int outer = 0;
     for (int i = 0; i < array->ndim; i++)

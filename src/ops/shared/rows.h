@@ -35,9 +35,9 @@ typedef struct th_rows {
     bool add; /* some operand is TH_ROWS_ADD */
     struct th_rows_operand {
         char *data;
-        size_t element; /* bytes; 0: this operand is not used */
+        size_t element_size; /* bytes; 0: this operand is not used */
         th_rows_access access;
-        bool value;                                     /* one or a few numbers for each row */
+        bool per_row;                                   /* one or a few numbers for each row */
         bool direct;                                    /* passed without a copy */
         int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS]; /* strides in elements */
         size_t buffer;           /* offset of its rows in a worker's scratch memory, if not direct */

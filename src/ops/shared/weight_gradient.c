@@ -39,7 +39,7 @@ static th_product with_copied_rows(const th_product *block, void *copy)
 
 /* Sets idle[i] to whether row i of the block is idle (its dy is all 0) and its x is not finite. Returns whether there
  * is such a row. */
-static bool find_idle(const th_kernels *kernels, const th_product *block, bool *idle)
+static bool find_idle_rows(const th_kernels *kernels, const th_product *block, bool *idle)
 {
     bool found = false;
     kernels->idle_rows(block->k, block->m, block->a, block->a_col, block->a_row, block->n, block->b, block->b_row,
@@ -63,14 +63,14 @@ static void search_rows(void *shared, int64_t first, int64_t end, int worker)
     for (; first < end; first += TH_PRODUCT_BLOCK) {
         th_product block = block_at(search->product, first, search->element);
         block.k = block.k < end - first ? block.k : end - first;
-        if (find_idle(search->kernels, &block, idle))
+        if (find_idle_rows(search->kernels, &block, idle))
             atomic_store_explicit(&search->found, true, memory_order_relaxed);
     }
 }
 
 /* Returns whether any row is idle and not finite. If dy is too large for an L2 cache, the team searches: most time is
  * then the wait for the first element of each row. */
-static bool has_idle(const th_context *ctx, const th_kernels *kernels, const th_product *product, size_t element)
+static bool has_idle_rows(const th_context *ctx, const th_kernels *kernels, const th_product *product, size_t element)
 {
     enum { ROW_COST = 64, LARGE = 1 << 20 };
     idle_search search = {.kernels = kernels, .product = product, .element = element};
@@ -113,13 +113,13 @@ void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradi
     bool idle[TH_PRODUCT_BLOCK];
     for (int64_t t = 0, products = th_product_call_count(dw); t < products; t++) {
         const th_product product = th_product_call_at(dw, t, add);
-        if (!has_idle(ctx, kernels, &product, element)) {
+        if (!has_idle_rows(ctx, kernels, &product, element)) {
             th_product_run(&ctx->machine, dw->dtype, &product, ctx->threads, workspace);
             continue;
         }
         for (int64_t first = 0; first < product.k; first += TH_PRODUCT_BLOCK) {
             th_product block = block_at(&product, first, element);
-            if (find_idle(kernels, &block, idle)) {
+            if (find_idle_rows(kernels, &block, idle)) {
                 const th_product copied = with_copied_rows(&block, copy);
                 kernels->product_copy(block.k, block.n, block.b, block.b_row, block.b_col, copy, copied.b_row,
                                       copied.b_col);
