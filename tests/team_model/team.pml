@@ -10,12 +10,12 @@
  *     accesses to job, shared and threads; open_run's load and store of word: assertions say that no thread interferes
  *
  * The model is sequentially consistent. So are the accesses to word, sleepers, state and ending in team.c, except two
- * relaxed loads of word. spin() decides nothing: wait_for loads the word again. open_run loads a word that no other
+ * relaxed loads of word. spin_until() decides nothing: wait_for loads the word again. open_run loads a word that no other
  * thread can change, because the last run is closed and empty. job, shared and threads are not atomic: word orders the
  * accesses to them. The other relaxed variables (opened, closed, computing, processors) hold estimates.
  *
  * The model leaves out spinning, times, and the number of processors: it chooses freely whether a helper backs off, and
- * for how long. It also leaves out claim(), failures of thread creation, and what the lock protects.
+ * for how long. It also leaves out claim_threads(), failures of thread creation, and what the lock protects.
  *
  * Spin checks that
  *
@@ -25,7 +25,7 @@
  *     no thread loops forever: the states have no cycle, so every execution ends
  *
  * With ABSENT, helper 1 may stop forever where it is not inside a run. Each run ends all the same, and the last helper
- * comes to a run whose caller waits for it. This model has no end(), because end() waits for all helpers. */
+ * comes to a run whose caller waits for it. This model has no end_team(), because end_team() waits for all helpers. */
 
 #ifndef HELPERS
 #define HELPERS 2 /* at most 3 */
@@ -66,7 +66,7 @@ byte spurious = SPURIOUS;
 byte current;      /* the number of the run that the caller is in; 0: none */
 byte readers;      /* helpers that may read job, shared and threads */
 byte ran[THREADS]; /* the last run that this helper took part in */
-bit all_woken;     /* end() has woken the slots */
+bit all_woken;     /* end_team() has woken the slots */
 bit finished;      /* the caller needs no helper any more (ABSENT) */
 
 #ifdef MUTANT_RUN_MODULO_2
@@ -79,7 +79,7 @@ bit finished;      /* the caller needs no helper any more (ABSENT) */
 /* -- waiting -- */
 
 /* FUTEX_WAIT: sleeps only if the state has this value, in one step with the comparison. Ends with a wake-up, with a
- * spurious one, or when the time is over. end() must not wait for that time. */
+ * spurious one, or when the time is over. end_team() must not wait for that time. */
 inline sleep_while(expected, limited)
 {
 #ifdef MUTANT_SLEEP_WITHOUT_COMPARISON
@@ -214,7 +214,7 @@ inline wake_two()
 }
 
 /* (compare_exchange_weak may also fail without a cause. Then nothing changes, and the loop tries again.) */
-inline enter()
+inline enter_run()
 {
     do
     :: !(last & OPEN) -> break
@@ -250,7 +250,7 @@ inline back_off()
     state[me] = AWAKE
 }
 
-inline leave()
+inline leave_run()
 {
     atomic {
         was_last = !(word & OPEN) && (word & INSIDE) == 1;
@@ -288,7 +288,7 @@ proctype helper(byte me)
     :: needed ->
         wait_for(IS_NEW);
         atomic { last = seen; seen = 0 };
-        enter();
+        enter_run();
         if
         :: entered ->
             assert(current == last / RUN);
@@ -297,7 +297,7 @@ proctype helper(byte me)
             :: else
             fi;
 #ifdef MUTANT_LEAVE_BEFORE_JOB
-            leave();
+            leave_run();
 #endif
             if
             :: job == 0 -> needed = 0
@@ -305,7 +305,7 @@ proctype helper(byte me)
             :: else
             fi;
 #ifndef MUTANT_LEAVE_BEFORE_JOB
-            leave()
+            leave_run()
 #endif
         :: else
 #ifdef MUTANT_FORGET_CLOSED_RUN
@@ -393,7 +393,7 @@ inline wake_slots()
     all_woken = 1
 }
 
-inline end()
+inline end_team()
 {
 #ifndef MUTANT_LATE_ENDING
     ending = 1;
@@ -442,7 +442,7 @@ active proctype caller()
 #ifdef ABSENT
     finished = 1;
 #else
-    end();
+    end_team();
 #endif
 over:
     skip

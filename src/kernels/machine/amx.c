@@ -15,7 +15,7 @@
 #ifdef TAPEHEAD_TILES /* defined by the build */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const char *missing; /* written once, before the first read */
+static const char *why_missing; /* written once, before the first read */
 
 enum {
     LEAF_1_ECX_OSXSAVE = 1 << 27,
@@ -58,15 +58,15 @@ static bool system_permits_amx(void)
 static void detect(void)
 {
     if (!processor_has_amx())
-        missing = "TAPEHEAD_ISA is amx, but this processor has no AMX tiles of bfloat16 numbers";
+        why_missing = "TAPEHEAD_ISA is amx, but this processor has no AMX tiles of bfloat16 numbers";
     else if (!system_saves_amx() || !system_permits_amx())
-        missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
+        why_missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
 }
 
 const char *th_amx_missing(void)
 {
     pthread_once(&once, detect);
-    return missing;
+    return why_missing;
 }
 
 #else

@@ -69,7 +69,7 @@ static uint32_t add_byte(uint32_t state, unsigned char byte)
 #endif
 
 #ifdef FOR_INSTRUCTION
-FOR_INSTRUCTION static uint32_t by_instruction(uint32_t state, const unsigned char *bytes, size_t n)
+FOR_INSTRUCTION static uint32_t crc_by_instruction(uint32_t state, const unsigned char *bytes, size_t n)
 {
     uint64_t wide = state;
     for (; n >= sizeof wide; n -= sizeof wide, bytes += sizeof wide) {
@@ -88,7 +88,7 @@ uint32_t th_crc32c(uint32_t crc, const void *bytes, size_t n)
 {
 #ifdef FOR_INSTRUCTION
     if (has_instruction())
-        return ~by_instruction(~crc, bytes, n);
+        return ~crc_by_instruction(~crc, bytes, n);
 #endif
     return th_crc32c_plain(crc, bytes, n);
 }

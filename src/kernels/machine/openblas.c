@@ -23,7 +23,7 @@ static int openmp_count;
 
 /* Stores the address of a function of the library; returns false if it does not exist. target points to a function
  * pointer. */
-static bool find(void *library, const char *name, void *target)
+static bool find_function(void *library, const char *name, void *target)
 {
     void *symbol = dlsym(library, name);
     memcpy(target, &symbol, sizeof symbol);
@@ -41,41 +41,43 @@ static void read_version(const char *config)
 static bool uses_openmp(void *library)
 {
     int (*parallel)(void);
-    return find(library, "openblas_get_parallel", &parallel) && parallel() == 2;
+    return find_function(library, "openblas_get_parallel", &parallel) && parallel() == 2;
 }
 
 static void find_openmp(void *library)
 {
-    const th_openmp_count own = th_openmp_own_count();
+    const th_openmp_count ours = th_openmp_own_count();
     th_openmp_count linked;
-    if (own.set)
-        openmps[openmp_count++] = own;
-    if (find(library, "omp_get_max_threads", &linked.get) && find(library, "omp_set_num_threads", &linked.set) &&
-        linked.set != own.set)
+    if (ours.set)
+        openmps[openmp_count++] = ours;
+    if (find_function(library, "omp_get_max_threads", &linked.get) &&
+        find_function(library, "omp_set_num_threads", &linked.set) && linked.set != ours.set)
         openmps[openmp_count++] = linked;
 }
 
 /* Loads OpenBLAS; returns false if it was not found. The caller holds the lock, which blocks signals. Threads that
  * OpenBLAS creates inherit this. */
-static bool load(void)
+static bool load_library(void)
 {
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         library = dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;
-    if (!find(library, "cblas_sgemm", &functions.sgemm) || !find(library, "cblas_dgemm", &functions.dgemm)) {
+    if (!find_function(library, "cblas_sgemm", &functions.sgemm) ||
+        !find_function(library, "cblas_dgemm", &functions.dgemm)) {
         dlclose(library);
         return false;
     }
     void (*set_threads)(int);
-    char *(*text)(void);
+    char *(*get_text)(void);
     if (uses_openmp(library))
         find_openmp(library);
-    else if (find(library, "openblas_set_num_threads", &set_threads))
+    else if (find_function(library, "openblas_set_num_threads", &set_threads))
         set_threads(1);
-    read_version(find(library, "openblas_get_config", &text) ? text() : "");
-    snprintf(functions.core, sizeof functions.core, "%s", find(library, "openblas_get_corename", &text) ? text() : "?");
+    read_version(find_function(library, "openblas_get_config", &get_text) ? get_text() : "");
+    snprintf(functions.core, sizeof functions.core, "%s",
+             find_function(library, "openblas_get_corename", &get_text) ? get_text() : "?");
     return true;
 }
 
@@ -84,7 +86,7 @@ const th_openblas_functions *th_openblas(void)
     if (atomic_load_explicit(&state, memory_order_acquire) == NOT_LOADED) {
         const th_held_lock held = th_lock_take(TH_LOCK_OPENBLAS);
         if (atomic_load_explicit(&state, memory_order_relaxed) == NOT_LOADED)
-            atomic_store_explicit(&state, load() ? LOADED : MISSING, memory_order_release);
+            atomic_store_explicit(&state, load_library() ? LOADED : MISSING, memory_order_release);
         th_lock_release(&held);
     }
     return atomic_load_explicit(&state, memory_order_acquire) == LOADED ? &functions : NULL;

@@ -17,7 +17,7 @@ enum { SHARES = 64 }; /* further workers begin with other workers' shares */
 /* The tasks of one th_parallel. */
 typedef struct work {
     share share[SHARES];
-    int parts;
+    int shares;
     th_task *task;
     void *shared;
 } work;
@@ -34,8 +34,8 @@ static void run_share(const work *w, share *mine, int worker)
 static void run_shares(void *shared, int worker)
 {
     work *w = shared;
-    for (int i = 0; i < w->parts; i++)
-        run_share(w, &w->share[(worker + i) % w->parts], worker);
+    for (int i = 0; i < w->shares; i++)
+        run_share(w, &w->share[(worker + i) % w->shares], worker);
 }
 
 void th_parallel(int threads, int64_t count, th_task *task, void *shared)
@@ -45,11 +45,11 @@ void th_parallel(int threads, int64_t count, th_task *task, void *shared)
             task(shared, index, 0);
         return;
     }
-    work w = {.parts = threads < SHARES ? threads : SHARES, .task = task, .shared = shared};
-    const int64_t each = count / w.parts, longer = count % w.parts;
-    for (int64_t part = 0, start = 0; part < w.parts; part++) {
+    work w = {.shares = threads < SHARES ? threads : SHARES, .task = task, .shared = shared};
+    const int64_t tasks_each = count / w.shares, longer_shares = count % w.shares;
+    for (int64_t part = 0, start = 0; part < w.shares; part++) {
         atomic_init(&w.share[part].next, start);
-        start += each + (part < longer);
+        start += tasks_each + (part < longer_shares);
         w.share[part].end = start;
     }
     th_team_run(threads, run_shares, &w);

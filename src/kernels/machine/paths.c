@@ -5,13 +5,13 @@
 #include "kernels/machine/locks.h"
 #include "kernels/product_block.h"
 
-enum { ROUNDS = 7, MOST_PATHS = 4, PAD = 16 /* numbers that packing writes past a panel: a register */ };
+enum { ROUNDS = 7, MOST_PATHS = 4, LINE_PAD = 16 /* numbers that packing writes past a panel: a register */ };
 
 /* The operands and the result of the measured product. */
-static _Alignas(64) float numbers[TH_PATH_ROWS * TH_PATH_STEPS], packed_a[TH_PATH_ROWS * TH_PATH_STEPS + PAD],
-    packed_b[TH_PATH_COLUMNS * TH_PATH_STEPS + PAD], result[TH_PATH_ROWS * TH_PATH_COLUMNS];
+static _Alignas(64) float source[TH_PATH_ROWS * TH_PATH_STEPS], packed_a[TH_PATH_ROWS * TH_PATH_STEPS + LINE_PAD],
+    packed_b[TH_PATH_COLUMNS * TH_PATH_STEPS + LINE_PAD], result[TH_PATH_ROWS * TH_PATH_COLUMNS];
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -34,27 +34,27 @@ double th_path_time(const th_product_kernels *path)
                                     .c = result,
                                     .c_row = TH_PATH_COLUMNS};
     for (int i = 0; i < TH_PATH_ROWS * TH_PATH_STEPS; i++)
-        numbers[i] = (float)(i % 31 + 1);
-    const double begin = now();
-    path->pack_a(TH_PATH_ROWS, TH_PATH_STEPS, numbers, TH_PATH_STEPS, 1, packed_a);
-    path->pack_b(TH_PATH_STEPS, TH_PATH_COLUMNS, numbers, 1, TH_PATH_STEPS, packed_b, block.b_panel);
+        source[i] = (float)(i % 31 + 1);
+    const double begin = seconds_now();
+    path->pack_a(TH_PATH_ROWS, TH_PATH_STEPS, source, TH_PATH_STEPS, 1, packed_a);
+    path->pack_b(TH_PATH_STEPS, TH_PATH_COLUMNS, source, 1, TH_PATH_STEPS, packed_b, block.b_panel);
     path->block(&block);
-    return now() - begin;
+    return seconds_now() - begin;
 }
 
 const th_product_kernels *th_path_fastest(int count, const th_product_kernels *const *paths,
                                           double (*time)(const th_product_kernels *path))
 {
-    double least[MOST_PATHS];
+    double least_seconds[MOST_PATHS];
     int best = 0;
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < count; i++) {
             const double seconds = time(paths[i]);
-            if (round == 0 || seconds < least[i])
-                least[i] = seconds;
+            if (round == 0 || seconds < least_seconds[i])
+                least_seconds[i] = seconds;
         }
     for (int i = 1; i < count; i++)
-        best = least[i] <= least[best] ? i : best;
+        best = least_seconds[i] <= least_seconds[best] ? i : best;
     return paths[best];
 }
 

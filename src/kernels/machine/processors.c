@@ -31,7 +31,7 @@ typedef struct hierarchy {
 } hierarchy;
 
 /* Returns whether the word is in the comma-separated list. */
-static bool lists(const char *list, const char *word)
+static bool list_contains(const char *list, const char *word)
 {
     const size_t length = strlen(word);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -50,7 +50,7 @@ static bool parse_mount(const char *line, hierarchy *h)
         sscanf(end, " - %15s %*s %255s", type, options) != 2)
         return false;
     h->version2 = strcmp(type, "cgroup2") == 0;
-    return h->version2 || (strcmp(type, "cgroup") == 0 && lists(options, "cpu"));
+    return h->version2 || (strcmp(type, "cgroup") == 0 && list_contains(options, "cpu"));
 }
 
 /* Parses a line of /proc/self/cgroup: "4:cpu,cpuacct:/a/group" or, in version 2, "0::/a/group". Returns the group's
@@ -119,7 +119,7 @@ static int quota_of(const char *directory, bool version2)
 }
 
 /* Returns the smallest quota among the process's group and the groups above it, up to the group that is mounted. */
-static int quota_in(const char *root, const hierarchy *h)
+static int smallest_quota_in(const char *root, const hierarchy *h)
 {
     char group[PATH_MAX], directory[2 * PATH_MAX];
     if (!find_group(root, h, group))
@@ -146,7 +146,7 @@ int th_processors_quota(const char *root)
     hierarchy h;
     int least = INT_MAX;
     while (getline(&line, &size, file) > 0) {
-        const int quota = parse_mount(line, &h) ? quota_in(root, &h) : INT_MAX;
+        const int quota = parse_mount(line, &h) ? smallest_quota_in(root, &h) : INT_MAX;
         least = quota < least ? quota : least;
     }
     free(line);
@@ -180,7 +180,7 @@ static int lesser(int a, int b)
 
 /* Returns the number of processors for a thread. If OpenMP binds threads to places, the processors of all places count.
  * Disables cancellation while a file is open and while OpenMP's library starts. */
-static int available(pid_t thread)
+static int available_processors(pid_t thread)
 {
     const int cancellation = th_cancellation_disable();
     const int bound = th_openmp_processors();
@@ -191,12 +191,12 @@ static int available(pid_t thread)
 
 int th_processors(void)
 {
-    return available(0);
+    return available_processors(0);
 }
 
 int th_processors_of_process(void)
 {
-    return available(getpid()); /* the id of the first thread */
+    return available_processors(getpid()); /* the id of the first thread */
 }
 
 int th_processors_default_team(void)

@@ -94,21 +94,21 @@ typedef struct team {
     slot slot[MAX_THREADS];                                   /* initialized for the threads that exist */
 } team;
 
-static _Thread_local caller own;
+static _Thread_local caller this_caller;
 
 /* Protected by the lock. */
 static team *teams;        /* of all threads */
-static bool prepared;      /* `key` exists */
+static bool key_exists;    /* `key` exists */
 static bool unloaded;      /* no new teams */
 static pthread_key_t key;  /* its destructor ends a thread's team */
 static atomic_bool forked; /* this process was forked from one with a team, whose threads do not exist here */
 
-static _Atomic int computing;  /* threads in the runs of all teams */
-static _Atomic int processors; /* of the process, as the last caller counted them */
+static _Atomic int computing_threads; /* threads in the runs of all teams */
+static _Atomic int processors;        /* of the process, as the last caller counted them */
 
 /* -- waiting -- */
 
-static int64_t now(void)
+static int64_t nanoseconds_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -155,16 +155,16 @@ static bool is_empty(uint64_t word, uint64_t last)
 
 typedef bool condition(uint64_t word, uint64_t last);
 
-static void spin(team *t, condition *holds, uint64_t last)
+static void spin_until(team *t, condition *holds, uint64_t last)
 {
-    const int64_t end = now() + SPIN;
+    const int64_t end = nanoseconds_now() + SPIN;
     do {
         for (int i = 0; i < 16; i++) {
             if (holds(atomic_load_explicit(&t->word, memory_order_relaxed), last))
                 return;
             pause_briefly();
         }
-    } while (now() < end);
+    } while (nanoseconds_now() < end);
 }
 
 /* -- sleep -- */
@@ -190,7 +190,7 @@ static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t 
 {
     uint64_t word = atomic_load(&t->word);
     if (spinning && !holds(word, last))
-        spin(t, holds, last);
+        spin_until(t, holds, last);
     while (word = atomic_load(&t->word), !holds(word, last)) {
         mark_asleep(t, worker); /* before the word is read again: a later change of the word wakes this thread */
         if (!holds(atomic_load(&t->word), last))
@@ -209,9 +209,9 @@ static void wake_two(team *t)
     int woken = 0;
     for (int first = 0; first < t->threads && woken < 2; first += 64) {
         const int last = t->threads - first;
-        const uint64_t may = last < 64 ? ((uint64_t)1 << last) - 1 : UINT64_MAX;
+        const uint64_t eligible = last < 64 ? ((uint64_t)1 << last) - 1 : UINT64_MAX;
         _Atomic uint64_t *const sleepers = &t->sleepers[first / 64];
-        for (uint64_t asleep; woken < 2 && (asleep = atomic_load(sleepers) & may) != 0;) {
+        for (uint64_t asleep; woken < 2 && (asleep = atomic_load(sleepers) & eligible) != 0;) {
             const uint64_t lowest = asleep & (~asleep + 1);
             if ((atomic_fetch_and(sleepers, ~lowest) & lowest) &&
                 wake_from(&t->slot[first + __builtin_ctzll(lowest)], ASLEEP))
@@ -221,7 +221,7 @@ static void wake_two(team *t)
 }
 
 /* Enters the run that the word names, or a newer one. Returns false if the run is closed. */
-static bool enter(team *t, uint64_t *word)
+static bool enter_run(team *t, uint64_t *word)
 {
     while ((*word & OPEN) && !atomic_compare_exchange_weak(&t->word, word, *word + 1))
         ;
@@ -230,14 +230,14 @@ static bool enter(team *t, uint64_t *word)
 
 /* Leaves a run. Returns true if this woke a caller that was held up: it had waited longer than HELD_UP and longer than
  * its own work took. */
-static bool leave(team *t)
+static bool leave_run(team *t)
 {
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
     if ((before & OPEN) || (before & INSIDE) > 1 || !wake_from(&t->slot[0], ASLEEP))
         return false;
     const int64_t opened = atomic_load_explicit(&t->opened, memory_order_relaxed);
     const int64_t closed = atomic_load_explicit(&t->closed, memory_order_relaxed);
-    const int64_t waited = now() - closed;
+    const int64_t waited = nanoseconds_now() - closed;
     return waited > HELD_UP && waited > closed - opened;
 }
 
@@ -262,30 +262,30 @@ static void back_off(team *t, slot *mine, backoff *b)
     b->preemptions = preemptions();
     if (b->preemptions == before) /* not preempted: the task was long */
         return;
-    b->duration = now() - b->ended > 16 * b->duration ? SHORT_BACKOFF
-                  : b->duration < LONG_BACKOFF        ? 2 * b->duration
-                                                      : LONG_BACKOFF;
+    b->duration = nanoseconds_now() - b->ended > 16 * b->duration ? SHORT_BACKOFF
+                  : b->duration < LONG_BACKOFF                    ? 2 * b->duration
+                                                                  : LONG_BACKOFF;
     atomic_store(&mine->state, BACKING_OFF);
     if (!atomic_load(&t->ending)) /* end() sets it before it wakes the slots */
         sleep_while(mine, BACKING_OFF, &(struct timespec){.tv_nsec = (long)b->duration});
     atomic_store(&mine->state, AWAKE);
-    b->ended = now();
+    b->ended = nanoseconds_now();
 }
 
 /* The main function of a helper. A helper that entered a run but was not needed in it does not spin for the next
  * run. */
-static void *help(void *argument)
+static void *helper_main(void *argument)
 {
     slot *const mine = argument;
     team *const t = mine->team;
     const int worker = (int)(mine - t->slot);
-    atomic_store(&own.state, IN_USE);
+    atomic_store(&this_caller.state, IN_USE);
     sem_post(&t->begun);
     bool needed = true, spinning = false;
     backoff b = {.preemptions = preemptions()};
     for (uint64_t last = 0; needed;) {
         last = wait_for(t, worker, is_new, last, spinning);
-        if (!enter(t, &last))
+        if (!enter_run(t, &last))
             continue;
         spinning = worker < t->threads && t->threads <= t->processors;
         if (worker < t->threads)
@@ -294,7 +294,7 @@ static void *help(void *argument)
             needed = false;
         else if (worker < t->threads)
             t->job(t->shared, worker);
-        if (leave(t))
+        if (leave_run(t))
             back_off(t, mine, &b);
     }
     return NULL;
@@ -306,10 +306,10 @@ static bool create_thread(slot *mine)
     if (pthread_attr_init(&attributes) != 0)
         return false;
     pthread_attr_setstacksize(&attributes, STACK);
-    int error = pthread_create(&mine->thread, &attributes, help, mine);
+    int error = pthread_create(&mine->thread, &attributes, helper_main, mine);
     pthread_attr_destroy(&attributes);
     if (error == EINVAL) /* the program's thread-local variables need a larger stack */
-        error = pthread_create(&mine->thread, NULL, help, mine);
+        error = pthread_create(&mine->thread, NULL, helper_main, mine);
     return error == 0;
 }
 
@@ -346,7 +346,7 @@ static void open_run(team *t, int threads, th_job *job, void *shared)
 }
 
 /* Ends a team with a run that stays open until every helper has left. */
-static void end(team *t)
+static void end_team(team *t)
 {
     *t->link = t->next;
     if (t->next)
@@ -366,7 +366,7 @@ static void end_if_free(team *t)
 {
     uint32_t state = FREE;
     if (atomic_compare_exchange_strong(&t->caller->state, &state, ENDED))
-        end(t);
+        end_team(t);
 }
 
 static void end_with_thread(void *argument)
@@ -382,7 +382,7 @@ static void end_with_thread(void *argument)
 
 /* Runs when the process exits, or when the program unloads the shared object that contains this library. Helpers must
  * not run unloaded code, and a thread that ends later must not call it. */
-__attribute__((destructor)) static void end_all(void)
+__attribute__((destructor)) static void end_all_teams(void)
 {
     if (atomic_load(&forked))
         return;
@@ -392,7 +392,7 @@ __attribute__((destructor)) static void end_all(void)
         next = t->next;
         end_if_free(t);
     }
-    if (prepared)
+    if (key_exists)
         pthread_key_delete(key);
     th_lock_release(&held);
 }
@@ -402,20 +402,20 @@ static void in_forked_child(void)
     atomic_store(&forked, true);
 }
 
-static bool prepare(void)
+static bool create_key(void)
 {
-    if (!prepared && pthread_key_create(&key, end_with_thread) == 0) {
+    if (!key_exists && pthread_key_create(&key, end_with_thread) == 0) {
         pthread_atfork(NULL, NULL, in_forked_child);
-        prepared = true;
+        key_exists = true;
     }
-    return prepared;
+    return key_exists;
 }
 
 /* Returns a team of this thread alone; NULL if memory is exhausted. */
-static team *begin(void)
+static team *create_team(void)
 {
     team *t = aligned_alloc(_Alignof(team), sizeof(team));
-    if (t == NULL || !prepare() || pthread_setspecific(key, &own) != 0) {
+    if (t == NULL || !create_key() || pthread_setspecific(key, &this_caller) != 0) {
         free(t);
         return NULL;
     }
@@ -427,7 +427,7 @@ static team *begin(void)
     t->size = 1;
     t->last_duration = 0;
     sem_init(&t->begun, 0, 0);
-    t->caller = &own;
+    t->caller = &this_caller;
     t->next = teams;
     t->link = &teams;
     if (teams)
@@ -438,24 +438,27 @@ static team *begin(void)
 
 /* Enlarges this thread's team to `threads`, or to as many as the system can create now. For missing threads it tries
  * again after a delay, longer each time: the shortage may pass, and an attempt costs time. */
-static void enlarge(int threads)
+static void enlarge_team(int threads)
 {
-    const int64_t time = own.delay ? now() : 0;
-    if (own.delay && time < own.retry)
+    const int64_t time = this_caller.delay ? nanoseconds_now() : 0;
+    if (this_caller.delay && time < this_caller.retry)
         return;
-    const int here = th_processors(), of_process = th_processors_of_process();
+    const int of_thread = th_processors(), of_process = th_processors_of_process();
     const th_held_lock held = th_lock_take(TH_LOCK_TEAMS);
-    if (own.team == NULL && !unloaded)
-        own.team = begin();
-    if (own.team) {
-        own.team->processors = here;
-        add_helpers(own.team, threads);
+    if (this_caller.team == NULL && !unloaded)
+        this_caller.team = create_team();
+    if (this_caller.team) {
+        this_caller.team->processors = of_thread;
+        add_helpers(this_caller.team, threads);
     }
     th_lock_release(&held);
     atomic_store(&processors, of_process);
-    const bool complete = own.team && own.team->size >= threads;
-    own.delay = complete ? 0 : own.delay == 0 ? FIRST_RETRY : own.delay < LAST_RETRY ? 2 * own.delay : LAST_RETRY;
-    own.retry = complete ? 0 : now() + own.delay;
+    const bool complete = this_caller.team && this_caller.team->size >= threads;
+    this_caller.delay = complete                         ? 0
+                        : this_caller.delay == 0         ? FIRST_RETRY
+                        : this_caller.delay < LAST_RETRY ? 2 * this_caller.delay
+                                                         : LAST_RETRY;
+    this_caller.retry = complete ? 0 : nanoseconds_now() + this_caller.delay;
 }
 
 /* -- the caller -- */
@@ -467,73 +470,73 @@ static int lesser(int a, int b)
 
 static bool runs_alone(int threads)
 {
-    return threads < 2 || atomic_load_explicit(&own.state, memory_order_relaxed) != FREE ||
+    return threads < 2 || atomic_load_explicit(&this_caller.state, memory_order_relaxed) != FREE ||
            atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
 /* Starts using this thread's team, with `threads` if the system can create them. Returns NULL if this thread cannot
  * have a team, and inside the user's OpenMP regions; then the caller must not call give_back. OpenMP's library may read
  * files and hold locks in its first call, so the caller must have disabled cancellation. */
-static team *take(int threads)
+static team *acquire_team(int threads)
 {
     uint32_t state = FREE;
-    if (th_openmp_in_parallel() || !atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE,
+    if (th_openmp_in_parallel() || !atomic_compare_exchange_strong_explicit(&this_caller.state, &state, IN_USE,
                                                                             memory_order_acquire, memory_order_relaxed))
         return NULL;
-    if (own.team == NULL || own.team->size < threads) {
+    if (this_caller.team == NULL || this_caller.team->size < threads) {
         const int possible = lesser(lesser(threads, MAX_THREADS), th_openmp_thread_limit());
-        if (own.team == NULL || own.team->size < possible)
-            enlarge(possible);
+        if (this_caller.team == NULL || this_caller.team->size < possible)
+            enlarge_team(possible);
     }
-    if (own.team == NULL)
-        atomic_store_explicit(&own.state, FREE, memory_order_release);
-    return own.team;
+    if (this_caller.team == NULL)
+        atomic_store_explicit(&this_caller.state, FREE, memory_order_release);
+    return this_caller.team;
 }
 
-static void give_back(void)
+static void release_team(void)
 {
-    atomic_store_explicit(&own.state, FREE, memory_order_release);
+    atomic_store_explicit(&this_caller.state, FREE, memory_order_release);
 }
 
 /* Returns the number of threads for a run, at least 1 for its caller. Available are the processors, or `threads` if
  * that is more, minus the threads in other callers' runs. Waking more threads than there are processors (and more than
  * two) pays only for long runs. */
-static int claim(const team *t, int threads)
+static int claim_threads(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);
-    const int few = t->processors < 2 ? 2 : t->processors;
-    const int wanted = lesser(lesser(threads, t->size), t->last_duration < LONG_RUN ? few : threads);
-    const int left =
-        (threads > all ? threads : all) - atomic_fetch_add_explicit(&computing, wanted, memory_order_relaxed);
-    const int claimed = left < 1 ? 1 : lesser(wanted, left);
+    const int few_threads = t->processors < 2 ? 2 : t->processors;
+    const int wanted = lesser(lesser(threads, t->size), t->last_duration < LONG_RUN ? few_threads : threads);
+    const int available =
+        (threads > all ? threads : all) - atomic_fetch_add_explicit(&computing_threads, wanted, memory_order_relaxed);
+    const int claimed = available < 1 ? 1 : lesser(wanted, available);
     if (claimed < wanted)
-        atomic_fetch_sub_explicit(&computing, wanted - claimed, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&computing_threads, wanted - claimed, memory_order_relaxed);
     return claimed;
 }
 
-static void run(team *t, int threads, th_job *job, void *shared)
+static void run_with_helpers(team *t, int threads, th_job *job, void *shared)
 {
     open_run(t, threads, job, shared);
-    atomic_store_explicit(&t->opened, now(), memory_order_relaxed);
+    atomic_store_explicit(&t->opened, nanoseconds_now(), memory_order_relaxed);
     job(shared, 0);
     if ((atomic_fetch_and(&t->word, ~OPEN) & INSIDE) == 0)
         return;
-    atomic_store_explicit(&t->closed, now(), memory_order_relaxed);
+    atomic_store_explicit(&t->closed, nanoseconds_now(), memory_order_relaxed);
     wait_for(t, 0, is_empty, 0, threads <= t->processors);
 }
 
 static void run_in_team(team *t, int threads, th_job *job, void *shared)
 {
-    const int claimed = claim(t, threads);
+    const int claimed = claim_threads(t, threads);
     const bool crowded = threads > t->processors;
-    const int64_t start = crowded ? now() : 0;
+    const int64_t start = crowded ? nanoseconds_now() : 0;
     if (claimed > 1)
-        run(t, claimed, job, shared);
+        run_with_helpers(t, claimed, job, shared);
     else
         job(shared, 0);
     if (crowded)
-        t->last_duration = now() - start;
-    atomic_fetch_sub_explicit(&computing, claimed, memory_order_relaxed);
+        t->last_duration = nanoseconds_now() - start;
+    atomic_fetch_sub_explicit(&computing_threads, claimed, memory_order_relaxed);
 }
 
 void th_team_run(int threads, th_job *job, void *shared)
@@ -543,10 +546,10 @@ void th_team_run(int threads, th_job *job, void *shared)
         return;
     }
     const int cancellation = th_cancellation_disable(); /* a run that stopped half-way would leave its helpers inside */
-    team *t = take(threads);
+    team *t = acquire_team(threads);
     if (t) {
         run_in_team(t, threads, job, shared);
-        give_back();
+        release_team();
     } else {
         job(shared, 0);
     }
@@ -558,10 +561,10 @@ int th_team_threads(int threads)
     if (runs_alone(threads))
         return 1;
     const int cancellation = th_cancellation_disable();
-    const team *t = take(threads);
+    const team *t = acquire_team(threads);
     const int size = t ? lesser(threads, t->size) : 1;
     if (t)
-        give_back();
+        release_team();
     th_cancellation_restore(cancellation);
     return size;
 }

@@ -48,17 +48,17 @@ static void drop_dimension(th_product *p, int dropped)
 
 /* Transposes the product, without its bias. The bits are the same, because fma(a, b, c) = fma(b, a, c). In bfloat16x3
  * they would differ: there a1 b2 comes before a2 b1. */
-static void transpose(th_product *p)
+static void transpose_product(th_product *p)
 {
-    const th_product was = *p;
-    p->m = was.n, p->n = was.m;
-    p->a = was.b, p->a_row = was.b_col, p->a_col = was.b_row;
-    p->b = was.a, p->b_row = was.a_col, p->b_col = was.a_row;
-    p->a_storage = was.b_storage, p->b_storage = was.a_storage;
-    p->c_row = was.c_col, p->c_col = was.c_row;
+    const th_product given = *p;
+    p->m = given.n, p->n = given.m;
+    p->a = given.b, p->a_row = given.b_col, p->a_col = given.b_row;
+    p->b = given.a, p->b_row = given.a_col, p->b_col = given.a_row;
+    p->a_storage = given.b_storage, p->b_storage = given.a_storage;
+    p->c_row = given.c_col, p->c_col = given.c_row;
     for (int d = 0; d < p->batch_dims; d++) {
-        p->a_batch[d] = was.b_batch[d];
-        p->b_batch[d] = was.a_batch[d];
+        p->a_batch[d] = given.b_batch[d];
+        p->b_batch[d] = given.a_batch[d];
     }
 }
 
@@ -91,7 +91,7 @@ static th_product simplify(const th_machine *machine, th_dtype dtype, const th_p
     *fill = false;
     if (wants_transposing(&p, th_product_precision(machine, dtype, given), !is_for_openblas(machine, dtype, given))) {
         *fill = p.bias != NULL;
-        transpose(&p);
+        transpose_product(&p);
         p.add = p.add || p.bias;
         p.bias = NULL;
     }
@@ -167,19 +167,19 @@ typedef struct batch_team {
     const th_machine *machine;
     th_dtype dtype;
     const th_product *batch;
-    int64_t count, group; /* products in the batch and in a task */
-    char *workspace;      /* (threads, worker) bytes */
-    size_t worker;
+    int64_t count, task_products; /* products in the batch and in a task */
+    char *workspace;              /* (threads, worker) bytes */
+    size_t worker_bytes;
 } batch_team;
 
-static void run_task(void *shared, int64_t index, int worker)
+static void batch_task(void *shared, int64_t index, int worker)
 {
     const batch_team *team = shared;
-    const int64_t end = th_smaller((index + 1) * team->group, team->count);
-    for (int64_t i = index * team->group; i < end; i++) {
+    const int64_t end = th_smaller((index + 1) * team->task_products, team->count);
+    for (int64_t i = index * team->task_products; i < end; i++) {
         const th_product one = product_at(team->batch, th_element_size(team->dtype), i);
         run_product(team->machine, team->dtype, &one, 1,
-                    team->workspace ? team->workspace + (size_t)worker * team->worker : NULL);
+                    team->workspace ? team->workspace + (size_t)worker * team->worker_bytes : NULL);
     }
 }
 
@@ -226,10 +226,10 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
                            .dtype = dtype,
                            .batch = &p,
                            .count = count,
-                           .group = 1 + (int64_t)((double)TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
+                           .task_products = 1 + (int64_t)((double)TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
                            .workspace = workspace,
-                           .worker = workspace_of(machine, dtype, &p, 1)};
-        th_parallel(threads, th_ceil_div(count, team.group), run_task, &team);
+                           .worker_bytes = workspace_of(machine, dtype, &p, 1)};
+        th_parallel(threads, th_ceil_div(count, team.task_products), batch_task, &team);
         return;
     }
     for (int64_t i = 0; i < count; i++) {

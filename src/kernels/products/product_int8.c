@@ -20,7 +20,7 @@ typedef struct int8_plan {
     char *workspace;
 } int8_plan;
 
-static int8_plan plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     const int64_t row_block = th_smaller(product->m, ROW_BLOCK), row_blocks = th_ceil_div(product->m, row_block);
     const double work = th_product_work(product) / (double)TH_PRODUCT_TASK;
@@ -39,7 +39,7 @@ static int8_plan plan_of(const th_machine *machine, th_dtype dtype, const th_pro
 
 size_t th_product_int8_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
-    return (size_t)threads * plan_of(machine, dtype, product, threads).worker_bytes;
+    return (size_t)threads * plan_int8(machine, dtype, product, threads).worker_bytes;
 }
 
 static void int8_task(void *shared, int64_t index, int worker)
@@ -78,7 +78,7 @@ static void int8_task(void *shared, int64_t index, int worker)
 void th_product_int8_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                          void *workspace)
 {
-    int8_plan plan = plan_of(machine, dtype, product, threads);
+    int8_plan plan = plan_int8(machine, dtype, product, threads);
     plan.workspace = workspace;
     const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
     th_parallel(team, th_ceil_div(product->m, plan.row_block) * plan.column_blocks, int8_task, &plan);

@@ -3,17 +3,17 @@
 
 #include "kernels/sizes.h"
 
-enum { PAD = 16 /* numbers that keep lines from being a power of two apart */ };
+enum { LINE_PAD = 16 /* numbers that keep lines from being a power of two apart */ };
 
 /* Returns the distance of two loaded lines of `length` numbers. A line may begin and end inside a block. */
-static int64_t line_of(int64_t length)
+static int64_t line_stride_of(int64_t length)
 {
-    return (length + 2 * (TH_BLOCK_NUMBERS - 1)) / TH_BLOCK_NUMBERS * TH_BLOCK_NUMBERS + PAD;
+    return (length + 2 * (TH_BLOCK_NUMBERS - 1)) / TH_BLOCK_NUMBERS * TH_BLOCK_NUMBERS + LINE_PAD;
 }
 
 size_t th_product_load_bytes(int64_t size, int64_t rows, int64_t columns)
 {
-    return th_aligned((size_t)(th_larger(rows * line_of(columns), columns * line_of(rows)) * size));
+    return th_aligned((size_t)(th_larger(rows * line_stride_of(columns), columns * line_stride_of(rows)) * size));
 }
 
 th_product_matrix th_product_load(const th_kernels *kernels, int64_t size, th_dtype storage, th_product_matrix stored,
@@ -22,7 +22,7 @@ th_product_matrix th_product_load(const th_kernels *kernels, int64_t size, th_dt
     const bool along_columns = stored.column == 1; /* lines are rows */
     const int64_t first_line = along_columns ? row : column, lines = along_columns ? rows : columns;
     const int64_t first = along_columns ? column : row, length = along_columns ? columns : rows;
-    const int64_t stride = along_columns ? stored.row : stored.column, line = line_of(length);
+    const int64_t stride = along_columns ? stored.row : stored.column, line = line_stride_of(length);
     const int64_t numbers = th_dtype_numbers(storage), element = (int64_t)th_dtype_size(storage);
     const int64_t begin = first / numbers * numbers, end = th_ceil_div(first + length, numbers) * numbers;
     for (int64_t i = 0; i < lines; i++)
