@@ -20,10 +20,10 @@ enum { TH_FEW_ROWS = 24, TH_FEW_PART_ROWS = 16 };
  * a panel of B is read over all steps of k at once. */
 enum { TH_STREAM_ROWS = 3 };
 
-/* Kernels for few rows read the columns of a panel of B at the same time. They take columns that are far apart. So each
- * column is the next one of a long sequence of columns, which are read in the order of memory. Returns the distance; 0
- * if B has fewer columns than a panel. It is odd: many even distances would put the columns into few places of the
- * cache. Column j and the others at this distance are panel j. Some columns after these panels remain. */
+/* Kernels for few rows read the columns of a panel of B at the same time. Panel j consists of column j and further
+ * columns at equal distances. From one panel to the next, each of these columns is followed by its neighbor in memory.
+ * Returns the distance; 0 if B has fewer columns than a panel. It is odd, because many even distances would put the
+ * columns into few places of the cache. Some columns after the last panel remain. */
 static inline int64_t th_columns_apart(int64_t columns, int64_t panel)
 {
     const int64_t panels = columns / panel;

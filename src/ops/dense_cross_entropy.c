@@ -39,8 +39,8 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
-/* Returns the number of rows of a chunk with a stored weight. No dW limits it. The logits are the largest values of a
- * short step, so that a chunk is a third of the rows. */
+/* Returns the number of rows of a chunk with a stored weight, whose gradient is not computed. The logits are the
+ * largest tensor of a short step. So a chunk has a third of the rows, within limits. */
 static int64_t stored_chunk_rows(int64_t all_rows, int64_t classes)
 {
     const int64_t third = (all_rows + 2) / 3, rows_of_logits = CHUNK_LOGITS / classes;

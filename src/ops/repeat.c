@@ -42,9 +42,9 @@ typedef struct tile_axis {
     bool tile;          /* the axis repeats x: its stride in x is 0 */
 } tile_axis;
 
-/* Describes y with two axes (tile, element) for every axis of x. These may be more axes than an array can have. So only
- * the last TH_MAX_DIMS of them are axes of the arrays x and y, in which tile axes of x have size 1. for_tiles iterates
- * over the axes before them, in order, and runs one array operation for each index. */
+/* Describes y with two axes (tile, element) for every axis of x. An array cannot have so many. So the arrays x and y
+ * have only the last TH_MAX_DIMS of these axes; in x, tile axes have size 1. for_tiles iterates over the other axes, in
+ * order, and runs one array operation for each index. */
 typedef struct plan {
     tile_axis axis[2 * TH_MAX_DIMS];
     int outer; /* the number of axes before the arrays' axes */
@@ -88,8 +88,8 @@ static void repeat_plan(const th_call *call, bool backward, void *memory)
 
 typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);
 
-/* Runs the array operation for every index of the outer axes, from axis `outer` on. x and y are already at their index
- * of the axes before it. add: earlier tiles have written the destination. */
+/* Runs the array operation for every index of the outer axes, from axis `outer` on. The caller has moved x and y along
+ * the axes before it. add: earlier tiles have written the destination. */
 static void for_tiles(const th_call *call, int outer, const th_array *x, const th_array *y, bool add, tile_task *task)
 {
     const plan *p = call->plan;

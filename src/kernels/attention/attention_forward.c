@@ -1,5 +1,5 @@
 /* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. It visits
- * each block of keys of which its queries see some. There it packs the keys, copies the values, and processes its
+ * each block of keys in which its queries see any key. There it packs the keys, copies the values, and processes its
  * queries in blocks. Very few queries (a step of generation) read keys and values in place:
  *
  *     S = cap(scale Q Kᵀ) + alibi + mask;   weights = exp(S - maximum);   output = output factor + dropout(weights) V

@@ -9,9 +9,9 @@ enum {
     PART_SUM_KEYS = 256, /* these panels are smaller */
     TASKS_PER_THREAD = 4
 };
-/* In multiply-adds. smallest_task: a task gets heads until it has this much work (about 5 µs). rest_of_head: the time
+/* In multiply-adds. smallest_task: a task gets heads until it has this much work (about 5 µs). head_overhead: the time
  * of a head besides its products. */
-static const double smallest_task = 200000, rest_of_head = 5000;
+static const double smallest_task = 200000, head_overhead = 5000;
 
 /* The sizes of blocks of queries, and of sums over keys, determine the order of a sum. Every precision has its own, the
  * same in all instruction sets. Sums of bfloat16 parts have whole groups of steps. */
@@ -50,7 +50,7 @@ void th_attention_next_head(const th_attention *a, attention_head *head)
 int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads)
 {
     const int64_t enough =
-        multiply_adds < smallest_task ? (int64_t)(smallest_task / (multiply_adds + rest_of_head)) : 1;
+        multiply_adds < smallest_task ? (int64_t)(smallest_task / (multiply_adds + head_overhead)) : 1;
     const int64_t fair = count / ((int64_t)threads * TASKS_PER_THREAD);
     return th_larger(threads > 1 ? th_smaller(enough, fair) : enough, 1);
 }

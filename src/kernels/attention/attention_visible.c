@@ -2,9 +2,9 @@
 #include "kernels/attention/attention_tile.h"
 
 enum {
-    GROUP = 12,                     /* rows of a group at a diagonal: one or two tiles of the micro-kernel */
-    SMALL = 32,                     /* with at most this many queries, groups have SMALL_GROUP rows: */
-    SMALL_GROUP = 16,               /* there one more product costs more than it skips */
+    GROUP_ROWS = 12,                /* rows of a group at a diagonal: one or two tiles of the micro-kernel */
+    FEW_QUERIES = 32,               /* with at most this many queries, groups have SMALL_GROUP_ROWS, */
+    SMALL_GROUP_ROWS = 16,          /* because one more product costs more than it skips */
     PART_GROUP_ROWS = TH_PART_GROUP /* max rows of a group of bfloat16 parts, in whole panels: keys are divided at
                                        multiples of this */
 };
@@ -15,7 +15,7 @@ static int64_t rows_of_group(const attention_problem *p, int64_t rows)
     const int64_t panel = p->multiply.rows;
     if (p->has_parts)
         return panel < PART_GROUP_ROWS ? PART_GROUP_ROWS / panel * panel : panel;
-    return th_ceil_div(rows, th_ceil_div(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
+    return th_ceil_div(rows, th_ceil_div(rows, p->a->queries > FEW_QUERIES ? GROUP_ROWS : SMALL_GROUP_ROWS));
 }
 
 /* Consecutive queries of a head, and the keys start .. start + count - 1. */

@@ -498,9 +498,9 @@ static void release_team(void)
     atomic_store_explicit(&this_caller.state, FREE, memory_order_release);
 }
 
-/* Returns the number of threads for a run, at least 1 for its caller. Available are the processors, or `threads` if
- * that is more, minus the threads in other callers' runs. Waking more threads than there are processors (and more than
- * two) pays only for long runs. */
+/* Returns the number of threads for a run, including its caller. As many are available as there are processors, or
+ * `threads` if that is more, minus the threads in other callers' runs. Waking more threads than there are processors
+ * (and more than two) pays only for long runs. */
 static int claim_threads(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);

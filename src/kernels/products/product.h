@@ -32,11 +32,11 @@
  *     x becomes scale n, with scale = most / 127, n = the integer nearest to x (127 / most), ties to even
  *     most < 2^-118: scale = 0, all n = 0; most is not finite: scale = NaN, all n = 0
  *
- * Let w be the integers of a column's block and s its scale. 8 partial sums of a block add four products each, as
- * integers. Partial sum i is multiplied by (scale s) and added, by a fused multiply-add, to sum i in even blocks, and
- * to sum i + 8 in odd blocks; both begin with 0. An odd number of blocks is made even by a block of zeros. In the end
- * the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to nothing.
- * So an element depends only on its row and its column.
+ * Let w be the integers of a column's block and s its scale. Each of 8 partial sums of a block adds four products n w,
+ * as integers. An element of C has 16 sums, which begin with 0. A fused multiply-add adds partial sum i, times (scale
+ * s), to sum i in even blocks and to sum i + 8 in odd blocks. A block of zeros makes an odd number of blocks even. In
+ * the end the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to
+ * nothing. So an element depends only on its row and its column.
  *
  * In bfloat16x3, products with k < TH_SHORT_SUM are computed in float32: the errors of two parts need many steps to
  * average out. A product that is a piece of a long sum never counts as short (long_sum). Nor do attention's sums: their

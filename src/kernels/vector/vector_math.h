@@ -21,16 +21,16 @@ TH_INLINE vec vec_sigmoid(vec x)
 
 /* -- 16 virtual lanes -- */
 
-/* 16 virtual lanes: lane i is element i % TH_REGISTER_LANES of part[i / TH_REGISTER_LANES]. */
+/* 16 virtual lanes: lane i is element i % TH_REGISTER_LANES of vecs[i / TH_REGISTER_LANES]. */
 typedef struct lanes {
-    vec part[TH_REGISTERS];
+    vec vecs[TH_REGISTERS];
 } lanes;
 
 TH_INLINE lanes lanes_broadcast(real s)
 {
     lanes x;
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = vec_broadcast(s);
+        x.vecs[r] = vec_broadcast(s);
     return x;
 }
 
@@ -38,14 +38,14 @@ TH_INLINE lanes lanes_load(const real *p)
 {
     lanes x;
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = vec_load(p + r * TH_REGISTER_LANES);
+        x.vecs[r] = vec_load(p + r * TH_REGISTER_LANES);
     return x;
 }
 
 TH_INLINE void lanes_store(real *p, lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        vec_store(p + r * TH_REGISTER_LANES, x.part[r]);
+        vec_store(p + r * TH_REGISTER_LANES, x.vecs[r]);
 }
 
 /* Loads and stores at the ends of rows. They are not inlined if `lanes` is many registers. Otherwise they would be most
@@ -63,9 +63,9 @@ TH_ROW_END lanes lanes_load_part(const real *p, int64_t n, real fill)
     for (int r = 0; r < TH_REGISTERS; r++) {
         const int64_t rest = n - r * TH_REGISTER_LANES;
         if (rest >= TH_REGISTER_LANES)
-            x.part[r] = vec_load(p + r * TH_REGISTER_LANES);
+            x.vecs[r] = vec_load(p + r * TH_REGISTER_LANES);
         else if (rest > 0)
-            x.part[r] = vec_load_part(p + r * TH_REGISTER_LANES, rest, fill);
+            x.vecs[r] = vec_load_part(p + r * TH_REGISTER_LANES, rest, fill);
     }
     return x;
 }
@@ -75,30 +75,30 @@ TH_ROW_END void lanes_store_part(real *p, int64_t n, lanes x)
     for (int r = 0; r < TH_REGISTERS; r++) {
         const int64_t rest = n - r * TH_REGISTER_LANES;
         if (rest >= TH_REGISTER_LANES)
-            vec_store(p + r * TH_REGISTER_LANES, x.part[r]);
+            vec_store(p + r * TH_REGISTER_LANES, x.vecs[r]);
         else if (rest > 0)
-            vec_store_part(p + r * TH_REGISTER_LANES, rest, x.part[r]);
+            vec_store_part(p + r * TH_REGISTER_LANES, rest, x.vecs[r]);
     }
 }
 
 TH_INLINE lanes lanes_add(lanes a, lanes b)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] += b.part[r];
+        a.vecs[r] += b.vecs[r];
     return a;
 }
 
 TH_INLINE lanes lanes_sub(lanes a, lanes b)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] -= b.part[r];
+        a.vecs[r] -= b.vecs[r];
     return a;
 }
 
 TH_INLINE lanes lanes_mul(lanes a, lanes b)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] *= b.part[r];
+        a.vecs[r] *= b.vecs[r];
     return a;
 }
 
@@ -106,7 +106,7 @@ TH_INLINE lanes lanes_mul(lanes a, lanes b)
 TH_INLINE lanes lanes_mul_add(lanes a, lanes b, lanes c)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        c.part[r] = vec_mul_add(a.part[r], b.part[r], c.part[r]);
+        c.vecs[r] = vec_mul_add(a.vecs[r], b.vecs[r], c.vecs[r]);
     return c;
 }
 
@@ -114,7 +114,7 @@ TH_INLINE lanes lanes_mul_add(lanes a, lanes b, lanes c)
 TH_INLINE lanes lanes_max(lanes a, lanes b)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] = vec_max(a.part[r], b.part[r]);
+        a.vecs[r] = vec_max(a.vecs[r], b.vecs[r]);
     return a;
 }
 
@@ -122,14 +122,14 @@ TH_INLINE lanes lanes_max(lanes a, lanes b)
 TH_INLINE lanes lanes_maximum(lanes a, lanes b)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] = vec_maximum(a.part[r], b.part[r]);
+        a.vecs[r] = vec_maximum(a.vecs[r], b.vecs[r]);
     return a;
 }
 
 TH_INLINE lanes lanes_exp(lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = vec_exp(x.part[r]);
+        x.vecs[r] = vec_exp(x.vecs[r]);
     return x;
 }
 
@@ -138,8 +138,8 @@ TH_INLINE real lanes_sum(lanes x)
 {
     for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
         for (int r = 0; r < half; r++)
-            x.part[r] += x.part[r + half];
-    return vec_sum(x.part[0]);
+            x.vecs[r] += x.vecs[r + half];
+    return vec_sum(x.vecs[0]);
 }
 
 /* The largest of all lanes; NaN wins. */
@@ -147,8 +147,8 @@ TH_INLINE real lanes_largest(lanes x)
 {
     for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
         for (int r = 0; r < half; r++)
-            x.part[r] = vec_maximum(x.part[r], x.part[r + half]);
-    return vec_largest(x.part[0]);
+            x.vecs[r] = vec_maximum(x.vecs[r], x.vecs[r + half]);
+    return vec_largest(x.vecs[0]);
 }
 
 #endif

@@ -151,8 +151,8 @@ static void move_rows(const th_rows *rows, const struct th_rows_operand *operand
 }
 
 /* Runs the kernel on the rows first .. end-1 in order, on this thread. */
-static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scratch, th_rows_kernel *kernel,
-                      const void *parameters)
+static void run_rows(const th_rows *rows, int64_t first, int64_t end, char *scratch, th_rows_kernel *kernel,
+                     const void *parameters)
 {
     const int last = rows->outer_dims - 1;
     for (int64_t row = first; row < end;) {
@@ -206,11 +206,11 @@ static void rows_task(void *shared, int64_t first, int64_t end, int worker)
     const rows_run *run = shared;
     const int64_t past = end * run->unit; /* at most rows + unit: no overflow */
     char *scratch = run->scratch ? run->scratch + (size_t)worker * run->rows->scratch : NULL;
-    run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows, scratch, run->kernel,
-              run->parameters);
+    run_rows(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows, scratch, run->kernel,
+             run->parameters);
 }
 
-/* Returns whether rows without elements need no run: no operand has numbers of a row besides its elements. */
+/* Returns whether there is nothing to compute: the rows have no elements, and no operand has other numbers of a row. */
 static bool needs_no_run(const th_rows *rows)
 {
     bool values = false;

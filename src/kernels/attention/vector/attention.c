@@ -45,14 +45,14 @@ static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bo
             lanes x = row[g * TH_REGISTER_LANES + i];
             for (int half = TH_REGISTERS / 2; half > 0; half /= 2)
                 for (int r = 0; r < half; r++)
-                    x.part[r] = add_or_max(x.part[r], x.part[r + half], add);
-            column[i] = x.part[0];
+                    x.vecs[r] = add_or_max(x.vecs[r], x.vecs[r + half], add);
+            column[i] = x.vecs[0];
         }
         transpose_registers(column);
         UNROLLED_FOR (int half = TH_REGISTER_LANES / 2; half > 0; half /= 2)
             UNROLLED_FOR (int i = 0; i < half; i++)
                 column[i] = add_or_max(column[i], column[i + half], add);
-        reduced.part[g] = column[0];
+        reduced.vecs[g] = column[0];
     }
     return reduced;
 }
@@ -89,7 +89,7 @@ TH_INLINE lanes cap_tanh(const score_row *row, int64_t x)
 {
     lanes t;
     for (int r = 0; r < TH_REGISTERS; r++)
-        t.part[r] = vec_tanh(vec_load(row->products + x + r * TH_REGISTER_LANES) * vec_broadcast(row->scale_over_cap));
+        t.vecs[r] = vec_tanh(vec_load(row->products + x + r * TH_REGISTER_LANES) * vec_broadcast(row->scale_over_cap));
     return t;
 }
 
@@ -116,7 +116,7 @@ TH_INLINE lanes scores_at(const score_row *row, int64_t x, bool edge, bool has_m
         scores = lanes_mul_add(*tanh, lanes_broadcast(row->soft_cap), scores);
     } else {
         for (int r = 0; r < TH_REGISTERS; r++)
-            scores.part[r] = vec_load(row->products + x + r * TH_REGISTER_LANES) * scale + scores.part[r];
+            scores.vecs[r] = vec_load(row->products + x + r * TH_REGISTER_LANES) * scale + scores.vecs[r];
     }
     return edge || has_mask ? where_visible(visible, scores, (real)-INFINITY) : scores;
 }
@@ -130,7 +130,7 @@ TH_INLINE bool has_cap_or_slope(const th_attention_rows *b)
 TH_INLINE lanes replace_masked(lanes scores, lanes x, vec replacement)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = vec_select(scores.part[r] == vec_broadcast((real)-INFINITY), replacement, x.part[r]);
+        x.vecs[r] = vec_select(scores.vecs[r] == vec_broadcast((real)-INFINITY), replacement, x.vecs[r]);
     return x;
 }
 
@@ -189,7 +189,7 @@ TH_INLINE lanes store_weights(const th_attention_rows *b, const score_row *row, 
         lanes weight;
         if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
             for (int r = 0; r < TH_REGISTERS; r++)
-                weight.part[r] = masked;
+                weight.vecs[r] = masked;
         } else {
             const lanes scores = lanes_load(to + x);
             weight = lanes_exp(lanes_sub(scores, shifts));
@@ -333,7 +333,7 @@ TH_INLINE void weight_and_gradient_at(const score_row *row, real *to, const grad
         gradient = lanes_mul(lanes_mul(weight, gradient), lanes_broadcast(g->factor));
         if (cap_or_slope && row->soft_cap > 0 && g->of_products)
             for (int r = 0; r < TH_REGISTERS; r++)
-                gradient.part[r] *= vec_mul_add(-tanh.part[r], tanh.part[r], vec_broadcast(1));
+                gradient.vecs[r] *= vec_mul_add(-tanh.vecs[r], tanh.vecs[r], vec_broadcast(1));
         if (edge || has_mask)
             gradient = replace_masked(scores, gradient, vec_broadcast(0));
         lanes_store(g->pair_gradient + x, gradient);
@@ -350,7 +350,7 @@ TH_INLINE void store_weights_and_gradient(const th_attention_rows *b, const scor
 {
     lanes masked;
     for (int r = 0; r < TH_REGISTERS; r++)
-        masked.part[r] = masked_weight();
+        masked.vecs[r] = masked_weight();
     for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
         const real *multiplier = g->multiplier ? g->multiplier + (x - b->begin) : NULL;
         if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {

@@ -46,8 +46,8 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
         for (int64_t i = 0; i < columns; i += TH_LANES) {
             const lanes x = load_strided(from + r * from_row, from_column, i, columns, whole);
             lanes_store(to + r * to_row + i, x);
-            for (int part = 0; part < TH_REGISTERS; part++)
-                bad |= (vec_int)(x.part[part] - x.part[part]);
+            for (int v = 0; v < TH_REGISTERS; v++)
+                bad |= (vec_int)(x.vecs[v] - x.vecs[v]);
         }
     return !vec_any(bad);
 }
@@ -69,8 +69,8 @@ TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int6
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i += TH_LANES) {
             const lanes x = load_strided(from + r * from_row, from_column, i, columns, whole);
-            for (int part = 0; part < TH_REGISTERS; part++)
-                bad |= (vec_int)(x.part[part] - x.part[part]);
+            for (int v = 0; v < TH_REGISTERS; v++)
+                bad |= (vec_int)(x.vecs[v] - x.vecs[v]);
         }
     return !vec_any(bad);
 }
@@ -133,11 +133,11 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
     for (int64_t first = 0; first < rows; first += TH_LANES) {
         const lanes sums = row_load(sum, first, rows, 1), largest = row_load(maximum, first, rows, 0);
         lanes factors, logs;
-        for (int part = 0; part < TH_REGISTERS; part++) {
-            const vec_int without_keys = sums.part[part] == vec_broadcast(0);
-            const vec lse = largest.part[part] + vec_log(sums.part[part]);
-            logs.part[part] = vec_select(without_keys, vec_broadcast((real)-INFINITY), lse);
-            factors.part[part] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.part[part]);
+        for (int v = 0; v < TH_REGISTERS; v++) {
+            const vec_int without_keys = sums.vecs[v] == vec_broadcast(0);
+            const vec lse = largest.vecs[v] + vec_log(sums.vecs[v]);
+            logs.vecs[v] = vec_select(without_keys, vec_broadcast((real)-INFINITY), lse);
+            factors.vecs[v] = vec_select(without_keys, vec_broadcast(0), (real)1 / sums.vecs[v]);
         }
         if (log_sum_exp)
             store_strided(log_sum_exp, log_sum_exp_row, first, rows, logs, false);

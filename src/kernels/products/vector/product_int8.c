@@ -194,7 +194,7 @@ TH_INLINE void add_pair(int rows, int storage, const th_int8_pair *a, int64_t pa
             const vec_bytes x = *(const vec_bytes *)(a[i * pairs].number + r * TH_VECTOR_BYTES);
             const vec scale = vec_rounded(vec_load(a[i * pairs].scale + r * TH_REGISTER_LANES) * w.scale[r]);
             const vec product = __builtin_convertvector(sums_of_four(x, w.number[r]), vec);
-            sum[i].part[r] = vec_mul_add(scale, product, sum[i].part[r]);
+            sum[i].vecs[r] = vec_mul_add(scale, product, sum[i].vecs[r]);
         }
 }
 

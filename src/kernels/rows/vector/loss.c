@@ -50,8 +50,7 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
     }
 }
 
-/* dx = factor (softmax(x) - share), and at the target minus at_target; 0 for rows that do not count. add: dx +=
- * instead. */
+/* dx = factor (softmax(x) - share), minus at_target at the target; 0 for rows that do not count. add: dx += instead. */
 void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
                                        const int64_t *target, const void *x, int64_t x_row, const void *saved, void *dx,
                                        int64_t dx_row, bool add)

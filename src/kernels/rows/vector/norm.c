@@ -112,7 +112,7 @@ static bool is_zero_row(const real *x, int64_t n)
     for (int64_t i = 0; i < n; i += TH_LANES) {
         const lanes value = row_load(x, i, n, 0);
         for (int r = 0; r < TH_REGISTERS; r++)
-            if (vec_any(value.part[r] != (real)0))
+            if (vec_any(value.vecs[r] != (real)0))
                 return false;
     }
     return true;

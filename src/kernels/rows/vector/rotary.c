@@ -6,7 +6,7 @@
 TH_INLINE lanes product_less_product(lanes a, lanes b, lanes c, lanes d)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] = vec_mul_add(a.part[r], b.part[r], -(c.part[r] * d.part[r]));
+        a.vecs[r] = vec_mul_add(a.vecs[r], b.vecs[r], -(c.vecs[r] * d.vecs[r]));
     return a;
 }
 
@@ -40,7 +40,7 @@ TH_INLINE void rotate_halves(const real *x, real *y, const real *table, int64_t 
 TH_INLINE lanes swap_neighbors(lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = __builtin_shufflevector(x.part[r], x.part[r], SWAPPED);
+        x.vecs[r] = __builtin_shufflevector(x.vecs[r], x.vecs[r], SWAPPED);
     return x;
 }
 

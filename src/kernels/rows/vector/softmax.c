@@ -42,7 +42,7 @@ void TH_KERNEL(softmax)(const th_rows_block *block)
 TH_INLINE lanes keep_where_not_0(lanes y, lanes a)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        a.part[r] = vec_keep(y.part[r] != (real)0, a.part[r]);
+        a.vecs[r] = vec_keep(y.vecs[r] != (real)0, a.vecs[r]);
     return a;
 }
 

@@ -1,7 +1,8 @@
 /* The sum of squares of n numbers, over 16 virtual lanes that are combined in a fixed order. */
 #include "kernels/vector/vector_math.h"
 
-/* Computed in float64, where the square of a float32 is exact. Half a register of float32 fills one of float64. */
+/* Squares are computed in float64, in which the square of a float32 number is exact. Half a register of float32 numbers
+ * becomes a whole register. */
 enum { SQUARE_LANES = TH_VECTOR_BYTES / 8, SQUARE_REGISTERS = TH_LANES / SQUARE_LANES };
 
 typedef double vec_square __attribute__((vector_size(TH_VECTOR_BYTES)));

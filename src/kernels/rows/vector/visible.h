@@ -14,7 +14,7 @@ TH_INLINE bool is_visible(const th_visible_row *row, int64_t key)
 
 /* Lanes of the mask have all bits set or none. */
 typedef struct lane_mask {
-    vec_int part[TH_REGISTERS];
+    vec_int vecs[TH_REGISTERS];
 } lane_mask;
 
 TH_INLINE lane_mask range_mask(th_key_range keys, int64_t x)
@@ -24,14 +24,14 @@ TH_INLINE lane_mask range_mask(th_key_range keys, int64_t x)
         vec_int lane = {0};
         for (int i = 0; i < TH_REGISTER_LANES; i++)
             lane[i] = r * TH_REGISTER_LANES + i;
-        mask.part[r] = (lane >= vec_int_broadcast((real_int)(keys.first - x))) &
+        mask.vecs[r] = (lane >= vec_int_broadcast((real_int)(keys.first - x))) &
                        (lane < vec_int_broadcast((real_int)(keys.past - x)));
     }
     return mask;
 }
 
-/* These two functions load 16 elements of a mask's row one by one; from `past` on, 0. They are not inlined, because
- * they would be most of their callers' code. */
+/* These two functions load 16 elements of a mask's row one by one; elements from `past` on are 0. They are not inlined,
+ * because they would be most of their callers' code. */
 static __attribute__((noinline, unused)) lanes gather_additive(const real *row, int64_t stride, int64_t x, int64_t past)
 {
     real part[TH_LANES];
@@ -70,7 +70,7 @@ TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t 
         gather_keep(row, stride, x, past, part);
     lane_mask mask;
     for (int r = 0; r < TH_REGISTERS; r++)
-        mask.part[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
+        mask.vecs[r] = __builtin_convertvector(*(const bytes *)(from + r * TH_REGISTER_LANES), vec_int) != 0;
     return mask;
 }
 
@@ -86,19 +86,19 @@ TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edg
 {
     lane_mask visible;
     for (int r = 0; r < TH_REGISTERS; r++)
-        visible.part[r] = vec_int_broadcast(-1);
+        visible.vecs[r] = vec_int_broadcast(-1);
     if (edge)
         visible = range_mask(row->keys, x);
     *additive = lanes_broadcast(0);
     if (masked && row->keep) {
         const lane_mask keep = keep_at(row->keep, row->keep_stride, x, row->keys.past, edge);
         for (int r = 0; r < TH_REGISTERS; r++)
-            visible.part[r] &= keep.part[r];
+            visible.vecs[r] &= keep.vecs[r];
     }
     if (masked && row->additive) {
         *additive = additive_at(row->additive, row->additive_stride, x, row->keys.past, edge);
         for (int r = 0; r < TH_REGISTERS; r++)
-            visible.part[r] &= additive->part[r] != (real)-INFINITY;
+            visible.vecs[r] &= additive->vecs[r] != (real)-INFINITY;
     }
     return visible;
 }
@@ -112,7 +112,7 @@ TH_INLINE lanes lanes_distance(int64_t x, int64_t position)
         for (int i = 0; i < TH_REGISTER_LANES; i++)
             lane[i] = (real)(r * TH_REGISTER_LANES + i);
         const vec difference = lane + vec_broadcast((real)(x - position));
-        distance.part[r] = vec_max(difference, -difference);
+        distance.vecs[r] = vec_max(difference, -difference);
     }
     return distance;
 }
@@ -121,7 +121,7 @@ TH_INLINE lanes lanes_distance(int64_t x, int64_t position)
 TH_INLINE lanes where_visible(lane_mask visible, lanes x, real otherwise)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.part[r] = vec_select(visible.part[r], x.part[r], vec_broadcast(otherwise));
+        x.vecs[r] = vec_select(visible.vecs[r], x.vecs[r], vec_broadcast(otherwise));
     return x;
 }
 
