@@ -366,7 +366,7 @@ static void add_non_finite(const th_call *call, const visible_product *v)
 }
 
 /* Computes a product whose result is masked. */
-static void run_result(const th_call *call, const factors *f)
+static void compute_masked_result(const th_call *call, const factors *f)
 {
     if (call->input[DOCUMENTS].given) {
         th_fill_array(call->ctx, &f->c, 0);
@@ -390,7 +390,7 @@ static void multiply_visible(const th_call *call, const visible_product *v, bool
 }
 
 /* Computes a product whose left operand is masked. masked: the operand's data. */
-static void run_visible(const th_call *call, const visible_product *planned, void *masked)
+static void compute_visible_product(const th_call *call, const visible_product *planned, void *masked)
 {
     visible_product v = *planned;
     v.factors.product.product.a = v.factors.left.data = masked;
@@ -414,9 +414,9 @@ static void masked_matmul_forward(const th_call *call)
 {
     const plan *p = call->plan;
     if (mask_is_left(call))
-        run_visible(call, &p->visible[0], masked_operand(call, &call->input[A]));
+        compute_visible_product(call, &p->visible[0], masked_operand(call, &call->input[A]));
     else
-        run_result(call, &p->result);
+        compute_masked_result(call, &p->result);
 }
 
 static void masked_matmul_backward(const th_call *call)
@@ -425,14 +425,14 @@ static void masked_matmul_backward(const th_call *call)
     const th_array *da = &call->input_gradient[A], *db = &call->input_gradient[B];
     const bool left = mask_is_left(call);
     if (left && da->given)
-        run_result(call, &p->result);
+        compute_masked_result(call, &p->result);
     if (left && !db->given)
         return;
     void *masked = masked_operand(call, left ? &call->input[A] : &call->output_gradient[0]);
     if (!left && da->given)
-        run_visible(call, &p->visible[A], masked);
+        compute_visible_product(call, &p->visible[A], masked);
     if (db->given)
-        run_visible(call, &p->visible[B], masked);
+        compute_visible_product(call, &p->visible[B], masked);
 }
 
 static int64_t masked_matmul_multiply_adds(const th_call *call)

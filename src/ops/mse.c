@@ -15,15 +15,15 @@ static th_status mse_shape(th_call *call)
 
 /* Scratch memory: in forward for the squared differences and their sum; in backward for da, then for db. */
 typedef struct plan {
-    th_array full;               /* a - b, contiguous; in scratch memory if it is summed */
-    bool sums[2];                /* in backward: whether the operand was broadcast */
-    size_t differences, sums_at; /* offsets of the differences and of partial sums */
+    th_array full;                   /* a - b, contiguous; in scratch memory if it is summed */
+    bool is_broadcast[2];            /* in backward: whether the operand was broadcast */
+    size_t differences, sum_scratch; /* offsets of the differences and of partial sums */
 } plan;
 
 static void plan_sum(const th_call *call, plan *p, const th_array *sum, bool add)
 {
     p->differences = th_plan_scratch(call, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
-    p->sums_at = th_plan_scratch(call, 1, th_sum_scratch_bytes(sum, &p->full, add));
+    p->sum_scratch = th_plan_scratch(call, 1, th_sum_scratch_bytes(sum, &p->full, add));
     th_plan_reuse(call, p->differences);
 }
 
@@ -38,9 +38,9 @@ static void mse_plan(const th_call *call, bool backward, void *memory)
         plan_sum(call, p, &call->output[0], false);
     for (int i = 0; i < 2 && backward; i++) {
         const th_array *gradient = &call->input_gradient[i];
-        p->sums[i] =
+        p->is_broadcast[i] =
             gradient->given && (gradient->ndim != p->full.ndim || th_array_numel(gradient) != th_array_numel(&p->full));
-        if (p->sums[i])
+        if (p->is_broadcast[i])
             plan_sum(call, p, gradient, call->add[i]);
     }
 }
@@ -59,7 +59,7 @@ static void mse_forward(const th_call *call)
     const th_array squares = difference_array(call, p);
     const double count = (double)th_array_numel(&squares);
     TH_ELEMENTWISE(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
-    th_sum_with_scratch(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sums_at));
+    th_sum_with_scratch(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sum_scratch));
     TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
@@ -72,10 +72,10 @@ static void mse_backward(const th_call *call)
     for (int i = 0; i < 2; i++) {
         const th_array *gradient = &call->input_gradient[i];
         const double factor = i == 0 ? scale : -scale;
-        if (p->sums[i]) {
+        if (p->is_broadcast[i]) {
             const th_array full = difference_array(call, p);
             TH_ELEMENTWISE(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
-            th_sum_with_scratch(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sums_at));
+            th_sum_with_scratch(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sum_scratch));
         } else if (gradient->given) {
             TH_ELEMENTWISE(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
         }

@@ -144,7 +144,7 @@ static void attention_forward(const th_call *call)
 }
 
 /* Clears the gradients of k and v if no query head uses them: no kernel writes them then. */
-static void clear_without_heads(const th_call *call)
+static void clear_unused_gradients(const th_call *call)
 {
     const th_array *q = &call->input[Q], *k = &call->input[K];
     if (th_attention_group(q->ndim, q->size, k->size) > 0)
@@ -163,7 +163,7 @@ static void attention_backward(const th_call *call)
     a.add_v = call->add[V];
     a.add_additive = call->add[ADDITIVE];
     a.add_alibi = call->add[ALIBI];
-    clear_without_heads(call);
+    clear_unused_gradients(call);
     th_attention_run(call, &a, th_attention_backward, th_call_scratch(call, p->workspace));
 }
 

@@ -70,11 +70,11 @@ bit all_woken;     /* end_team() has woken the slots */
 bit finished;      /* the caller needs no helper any more (ABSENT) */
 
 #ifdef MUTANT_RUN_MODULO_2
-#define IS_NEW (seen / RUN % 2 != last / RUN % 2)
+#define IS_NEW_RUN (seen / RUN % 2 != last / RUN % 2)
 #else
-#define IS_NEW (seen / RUN != last / RUN)
+#define IS_NEW_RUN (seen / RUN != last / RUN)
 #endif
-#define IS_EMPTY ((seen & INSIDE) == 0)
+#define IS_RUN_EMPTY ((seen & INSIDE) == 0)
 
 /* -- waiting -- */
 
@@ -286,7 +286,7 @@ proctype helper(byte me)
     bit woke, entered, was_last, needed = 1;
     do
     :: needed ->
-        wait_for(IS_NEW);
+        wait_for(IS_NEW_RUN);
         atomic { last = seen; seen = 0 };
         enter_run();
         if
@@ -366,8 +366,8 @@ inline close_run()
     atomic { seen = word; word = word & ~OPEN };
 #ifndef MUTANT_CALLER_DOES_NOT_WAIT
     if
-    :: IS_EMPTY
-    :: else -> wait_for(IS_EMPTY)
+    :: IS_RUN_EMPTY
+    :: else -> wait_for(IS_RUN_EMPTY)
     fi;
 #endif
     atomic {

@@ -55,7 +55,7 @@ static bool system_permits_amx(void)
 #endif
 }
 
-static void detect(void)
+static void detect_amx(void)
 {
     if (!processor_has_amx())
         why_missing = "TAPEHEAD_ISA is amx, but this processor has no AMX tiles of bfloat16 numbers";
@@ -65,7 +65,7 @@ static void detect(void)
 
 const char *th_amx_missing(void)
 {
-    pthread_once(&once, detect);
+    pthread_once(&once, detect_amx);
     return why_missing;
 }
 

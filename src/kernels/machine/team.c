@@ -142,12 +142,12 @@ static bool wake_from(slot *sleeper, uint32_t state)
 }
 
 /* Conditions to wait for: a run other than `last` (a helper), or no helper inside (the caller). */
-static bool is_new(uint64_t word, uint64_t last)
+static bool is_new_run(uint64_t word, uint64_t last)
 {
     return word / RUN != last / RUN;
 }
 
-static bool is_empty(uint64_t word, uint64_t last)
+static bool is_run_empty(uint64_t word, uint64_t last)
 {
     (void)last;
     return (word & INSIDE) == 0;
@@ -284,7 +284,7 @@ static void *helper_main(void *argument)
     bool needed = true, spinning = false;
     backoff b = {.preemptions = preemptions()};
     for (uint64_t last = 0; needed;) {
-        last = wait_for(t, worker, is_new, last, spinning);
+        last = wait_for(t, worker, is_new_run, last, spinning);
         if (!enter_run(t, &last))
             continue;
         spinning = worker < t->threads && t->threads <= t->processors;
@@ -522,7 +522,7 @@ static void run_with_helpers(team *t, int threads, th_job *job, void *shared)
     if ((atomic_fetch_and(&t->word, ~OPEN) & INSIDE) == 0)
         return;
     atomic_store_explicit(&t->closed, nanoseconds_now(), memory_order_relaxed);
-    wait_for(t, 0, is_empty, 0, threads <= t->processors);
+    wait_for(t, 0, is_run_empty, 0, threads <= t->processors);
 }
 
 static void run_in_team(team *t, int threads, th_job *job, void *shared)

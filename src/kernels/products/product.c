@@ -80,7 +80,7 @@ static bool wants_transposing(const th_product *p, th_precision precision, bool 
 
 /* Returns the product to run instead of `given`: with fewer batch dimensions, and with contiguous columns of C if
  * possible. Sets *fill if the bias must first be written to C, because a transposition has turned it into a column. */
-static th_product simplify(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
+static th_product simplify_product(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
 {
     th_product p = *given;
     for (int d = p.batch_dims - 1; d >= 0; d--)
@@ -125,7 +125,7 @@ static th_product product_at(const th_product *batch, int64_t size, int64_t numb
 
 /* Returns whether each task of the team is a group of whole products. Otherwise the team divides each product, one
  * after the other. */
-static bool team_over_batch(const th_product *product, int64_t count, int threads)
+static bool divides_batch(const th_product *product, int64_t count, int threads)
 {
     const double work = th_product_work(product);
     return threads > 1 && count > 1 && work * (double)count >= (double)TH_PRODUCT_SERIAL &&
@@ -153,12 +153,12 @@ static void run_product(const th_machine *machine, th_dtype dtype, const th_prod
 size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     bool fill;
-    const th_product p = simplify(machine, dtype, product, &fill);
+    const th_product p = simplify_product(machine, dtype, product, &fill);
     const int64_t count = batch_count(&p);
     if (count == 0 || p.k == 0)
         return 0;
     threads = threads < 1 ? 1 : threads;
-    if (team_over_batch(&p, count, threads))
+    if (divides_batch(&p, count, threads))
         return (size_t)threads * workspace_of(machine, dtype, &p, 1);
     return workspace_of(machine, dtype, &p, threads);
 }
@@ -207,7 +207,7 @@ static th_product begin_with_residual(const th_machine *machine, th_dtype dtype,
 void th_product_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads, void *workspace)
 {
     bool fill;
-    th_product p = simplify(machine, dtype, product, &fill);
+    th_product p = simplify_product(machine, dtype, product, &fill);
     const int64_t count = batch_count(&p);
     if (count == 0)
         return;
@@ -221,7 +221,7 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
     if (p.k == 0)
         return;
     threads = threads < 1 ? 1 : threads;
-    if (team_over_batch(&p, count, threads)) {
+    if (divides_batch(&p, count, threads)) {
         batch_team team = {.machine = machine,
                            .dtype = dtype,
                            .batch = &p,

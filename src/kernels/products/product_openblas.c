@@ -83,8 +83,8 @@ typedef struct operand {
 } operand;
 
 /* Returns a part of a matrix: in place, or in the memory of a copy. */
-static operand load_operand(const openblas_plan *p, access how, th_dtype storage, th_product_matrix whole, int64_t row,
-                            int64_t rows, int64_t column, int64_t columns, void *copy)
+static operand load_operand(const openblas_plan *p, access access_kind, th_dtype storage, th_product_matrix whole,
+                            int64_t row, int64_t rows, int64_t column, int64_t columns, void *copy)
 {
     if (storage) {
         const th_product_matrix loaded =
@@ -92,7 +92,7 @@ static operand load_operand(const openblas_plan *p, access how, th_dtype storage
         return (operand){loaded.data, loaded.row, loaded.column};
     }
     const char *base = (const char *)whole.data + (row * whole.row + column * whole.column) * p->size;
-    if (how != COPIED)
+    if (access_kind != COPIED)
         return (operand){base, whole.row, whole.column};
     p->kernels->product_copy(rows, columns, base, whole.row, whole.column, copy, columns, 1);
     return (operand){copy, columns, 1};
@@ -102,16 +102,16 @@ static operand load_operand(const openblas_plan *p, access how, th_dtype storage
 static void call_gemm(const openblas_plan *p, int64_t m, int64_t n, int64_t k, operand a, operand b, bool add, char *c,
                       int64_t c_row)
 {
-    const int a_how = p->a_access == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
-    const int b_how = p->b_access == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
+    const int a_transpose = p->a_access == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
+    const int b_transpose = p->b_access == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;
     const int a_stride = (int)(p->a_access == TRANSPOSED ? a.column : a.row);
     const int b_stride = (int)(p->b_access == TRANSPOSED ? b.column : b.row);
     if (p->dtype == TH_FLOAT64)
-        p->openblas->dgemm(TH_BLAS_ROW_MAJOR, a_how, b_how, (int)m, (int)n, (int)k, 1,
+        p->openblas->dgemm(TH_BLAS_ROW_MAJOR, a_transpose, b_transpose, (int)m, (int)n, (int)k, 1,
                            (const double *)(const void *)a.data, a_stride, (const double *)(const void *)b.data,
                            b_stride, add, (double *)(void *)c, (int)c_row);
     else
-        p->openblas->sgemm(TH_BLAS_ROW_MAJOR, a_how, b_how, (int)m, (int)n, (int)k, 1,
+        p->openblas->sgemm(TH_BLAS_ROW_MAJOR, a_transpose, b_transpose, (int)m, (int)n, (int)k, 1,
                            (const float *)(const void *)a.data, a_stride, (const float *)(const void *)b.data, b_stride,
                            add, (float *)(void *)c, (int)c_row);
 }

@@ -380,7 +380,7 @@ TH_INLINE pair reduce_angle(vec x, vec_int *quadrant)
 }
 
 /* sin(x + quarters π/2) (Sun's fdlibm). */
-static vec circular(vec x, real_int quarters)
+static vec sin_of_quarters(vec x, real_int quarters)
 {
     static const double sine[] = {
         -1.66666666666666324348e-01, 8.33333333332248946124e-03,  -1.98412698298579493134e-04,
@@ -406,10 +406,10 @@ static vec circular(vec x, real_int quarters)
 /* -0 stays -0. */
 vec vec_sin(vec x)
 {
-    return vec_select(x == 0.0, x, circular(x, 0));
+    return vec_select(x == 0.0, x, sin_of_quarters(x, 0));
 }
 
 vec vec_cos(vec x)
 {
-    return circular(x, 1);
+    return sin_of_quarters(x, 1);
 }
