@@ -42,18 +42,18 @@ typedef struct product_pass {
 /* The state of a task while it computes its block of C. */
 typedef struct task {
     int64_t row, rows, column, columns; /* of C */
-    void *a, *b;                        /* scratch for packed operands */
-    void *loaded;                       /* scratch for columns of a stored B */
+    void *packed_a, *packed_b;          /* scratch for packed operands */
+    void *loaded_b;                     /* scratch for columns of a stored B */
     char *c;                            /* (rows, columns): C itself or its buffer */
     int64_t c_row;
 } task;
 
-static const char *element(const th_product_plan *p, const void *base, int64_t offset)
+static const char *element_at(const th_product_plan *p, const void *base, int64_t offset)
 {
     return (const char *)base + offset * p->size;
 }
 
-static char *c_element(const th_product_plan *p, int64_t row, int64_t column)
+static char *c_element_at(const th_product_plan *p, int64_t row, int64_t column)
 {
     return (char *)p->product.c + (row * p->product.c_row + column * p->product.c_col) * p->size;
 }
@@ -71,12 +71,12 @@ static void pack_a_task(const product_pass *pass, int64_t index)
     const int64_t blocks = th_product_row_blocks(p), block = index / blocks;
     const int64_t row = index % blocks * p->row_block, step = block * TH_PRODUCT_BLOCK;
     p->multiply.pack_a(th_smaller(product->m - row, p->row_block), th_smaller(pass->steps - step, TH_PRODUCT_BLOCK),
-                       element(p, product->a, row * product->a_row + (pass->step + step) * product->a_col),
+                       element_at(p, product->a, row * product->a_row + (pass->step + step) * product->a_col),
                        product->a_row, product->a_col, packed_a_at(pass, index % blocks, block));
 }
 
 /* Returns a worker's scratch memory for columns of a stored B. */
-static void *loaded_by(const product_pass *pass, int worker)
+static void *load_memory_of(const product_pass *pass, int worker)
 {
     const th_product_plan *p = pass->plan;
     return pass->workers + (size_t)(worker + 1) * p->worker_bytes - p->load_bytes;
@@ -130,7 +130,7 @@ static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_
     const th_product *product = &p->product;
     const int64_t stride = (int64_t)p->panel_bytes / p->size;
     if (!product->b_storage) {
-        p->multiply.pack_b(steps, columns, element(p, product->b, step * product->b_row + column * product->b_col),
+        p->multiply.pack_b(steps, columns, element_at(p, product->b, step * product->b_row + column * product->b_col),
                            product->b_row, product->b_col, panels, stride);
         return;
     }
@@ -155,7 +155,7 @@ static void pack_b_task(const product_pass *pass, int64_t index, int worker)
     const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel = block * panels + column / p->multiply.columns;
     pack_b(p, pass->step + step, th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), pass->column + column,
-           th_smaller(pass->columns - column, group), loaded_by(pass, worker),
+           th_smaller(pass->columns - column, group), load_memory_of(pass, worker),
            pass->packed_b + panel * (int64_t)p->panel_bytes);
 }
 
@@ -183,12 +183,12 @@ static void pack_task(void *shared, int64_t index, int worker)
 /* -- multiplying -- */
 
 /* Sets A of one block of steps: packed, or in place. */
-static void set_a(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
+static void set_a_operand(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
     const th_product *product = &p->product;
     const int64_t tile_rows = p->multiply.rows;
-    block->a = element(p, product->a, t->row * product->a_row + step * product->a_col);
+    block->a = element_at(p, product->a, t->row * product->a_row + step * product->a_col);
     block->a_row = product->a_row;
     block->a_col = product->a_col;
     block->a_panel = tile_rows * product->a_row;
@@ -197,8 +197,8 @@ static void set_a(const product_pass *pass, const task *t, int64_t step, th_prod
     if (p->a_shared) {
         block->a = packed_a_at(pass, t->row / p->row_block, (step - pass->step) / TH_PRODUCT_BLOCK);
     } else {
-        p->multiply.pack_a(block->m, block->k, block->a, product->a_row, product->a_col, t->a);
-        block->a = t->a;
+        p->multiply.pack_a(block->m, block->k, block->a, product->a_row, product->a_col, t->packed_a);
+        block->a = t->packed_a;
     }
     block->a_row = 1;
     block->a_col = tile_rows;
@@ -213,13 +213,13 @@ static void set_init(const th_product_plan *p, const task *t, int64_t step, th_p
         block->init = t->c;
         block->init_row = t->c_row;
     } else if (p->product.bias) {
-        block->init = element(p, p->product.bias, t->column);
+        block->init = element_at(p, p->product.bias, t->column);
         block->init_row = 0;
     }
 }
 
 /* Multiplies by panels that the team has packed. */
-static void multiply_shared(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
+static void multiply_team_panels(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
     const int64_t panels = th_ceil_div(pass->columns, p->multiply.columns);
@@ -237,12 +237,12 @@ static void multiply_in_place(const th_product_plan *p, const task *t, int64_t s
 {
     const th_product *product = &p->product;
     const int64_t rest = block->n % p->multiply.columns, full = block->n - rest;
-    block->b = element(p, product->b, step * product->b_row + t->column);
+    block->b = element_at(p, product->b, step * product->b_row + t->column);
     block->b_panel = p->multiply.columns;
     block->b_row = product->b_row;
     if (rest != 0 && rest != p->multiply.columns / 2) {
-        p->multiply.pack_b(block->k, rest, element(p, block->b, full), product->b_row, 1, t->b, 0);
-        block->b_rest = t->b;
+        p->multiply.pack_b(block->k, rest, element_at(p, block->b, full), product->b_row, 1, t->packed_b, 0);
+        block->b_rest = t->packed_b;
     }
     p->multiply.block(block);
 }
@@ -265,7 +265,7 @@ static void multiply_stream(const th_product_plan *p, const task *t)
     th_product_block block = {.m = t->rows,
                               .n = t->columns,
                               .k = product->k,
-                              .a = element(p, product->a, t->row * product->a_row),
+                              .a = element_at(p, product->a, t->row * product->a_row),
                               .a_row = product->a_row,
                               .a_col = 1,
                               .c = t->c,
@@ -285,7 +285,7 @@ static void multiply_few_rows_loaded(const th_product_plan *p, const task *t, in
         block->n = th_smaller(columns - column, p->load_columns);
         block->c = t->c + column * p->size;
         block->init = init ? init + column * p->size : NULL;
-        const th_product_matrix b = load_b(p, step, block->k, t->column + column, block->n, t->loaded);
+        const th_product_matrix b = load_b(p, step, block->k, t->column + column, block->n, t->loaded_b);
         block->b = b.data;
         block->b_panel = b.column;
         p->multiply.few_rows(block);
@@ -293,18 +293,18 @@ static void multiply_few_rows_loaded(const th_product_plan *p, const task *t, in
 }
 
 /* Multiplies by panels that this task packs, a few at a time. */
-static void multiply_own(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+static void multiply_task_panels(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const int64_t group = p->own_columns, columns = block->n;
     const char *init = block->init;
-    block->b = t->b;
+    block->b = t->packed_b;
     block->b_panel = (int64_t)p->panel_bytes / p->size;
     block->b_row = p->multiply.columns;
     for (int64_t column = 0; column < columns; column += group) {
         block->n = th_smaller(columns - column, group);
         block->c = t->c + column * p->size;
         block->init = init ? init + column * p->size : NULL;
-        pack_b(p, step, block->k, t->column + column, block->n, t->loaded, t->b);
+        pack_b(p, step, block->k, t->column + column, block->n, t->loaded_b, t->packed_b);
         p->multiply.block(block);
     }
 }
@@ -322,10 +322,10 @@ static void multiply_block(const product_pass *pass, const task *t)
                                   .k = th_smaller(pass->step + pass->steps - step, p->block_steps),
                                   .c = t->c,
                                   .c_row = t->c_row};
-        set_a(pass, t, step, &block);
+        set_a_operand(pass, t, step, &block);
         set_init(p, t, step, &block);
         if (p->b == TH_B_SHARED)
-            multiply_shared(pass, t, step, &block);
+            multiply_team_panels(pass, t, step, &block);
         else if (p->b == TH_B_FEW_ROWS && p->load_columns > 0)
             multiply_few_rows_loaded(p, t, step, &block);
         else if (p->b == TH_B_FEW_ROWS)
@@ -333,7 +333,7 @@ static void multiply_block(const product_pass *pass, const task *t)
         else if (p->b == TH_B_IN_PLACE)
             multiply_in_place(p, t, step, &block);
         else
-            multiply_own(p, t, step, &block);
+            multiply_task_panels(p, t, step, &block);
     }
 }
 
@@ -350,10 +350,10 @@ static void block_task(void *shared, int64_t index, int worker)
               .column = pass->column + column,
               .columns = th_smaller(pass->columns - column, p->column_block),
               .c = scratch,
-              .a = scratch + th_aligned(p->c_bytes) + th_aligned(p->b_bytes),
-              .b = scratch + th_aligned(p->c_bytes),
-              .loaded = loaded_by(pass, worker)};
-    char *c = c_element(p, t.row, t.column);
+              .packed_a = scratch + th_aligned(p->c_bytes) + th_aligned(p->b_bytes),
+              .packed_b = scratch + th_aligned(p->c_bytes),
+              .loaded_b = load_memory_of(pass, worker)};
+    char *c = c_element_at(p, t.row, t.column);
     if (product->residual && pass->step == 0)
         th_product_residual(p->kernels, p->size, product, t.row, t.rows, t.column, t.columns);
     if (!p->c_buffer) {
