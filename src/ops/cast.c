@@ -1,5 +1,5 @@
-/* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. Storage types
- * are rounded as in tensor/storage_types.h. */
+/* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. Storage
+ * types are rounded as in tensor/storage_types.h. */
 #include <string.h>
 
 #include "ops/shared/attributes.h"

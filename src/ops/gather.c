@@ -41,7 +41,7 @@ typedef struct gather_lines {
     int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
-/* Returns the array of the first elements of the lines of `array`, one for each line of y. */
+/* Returns an array with the first element of each line of `array` that belongs to a line of y. */
 static th_array line_starts(const th_array *array, const th_array *y, int axis)
 {
     th_array starts = *array;

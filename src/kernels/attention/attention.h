@@ -49,7 +49,7 @@ typedef struct th_attention {
 
     /* A pair is visible if all of these permit it (visible.h). */
     th_band band;
-    th_attention_array positions; /* (N, T) int32 or int64: positions of the queries; they replace the band's */
+    th_attention_array positions; /* (N, T) int32 or int64: positions of queries, instead of the band's */
     bool positions_64;
     th_attention_array valid_lengths; /* (N, T) int32 or int64: keys from here on are masked */
     bool valid_lengths_64;
@@ -58,9 +58,8 @@ typedef struct th_attention {
 
     th_attention_array alibi; /* (N) slopes, row and column 0: adds -slope |key - position of the query| */
 
-    /* Dropout of the weights; row: the index of (n, t) in row-major order, column: s. If the problem is a part of a larger
-     * one, it uses that one's rows and columns: rows_of_head (T of the larger one; 0: T), and its own first row and
-     * column. */
+    /* Dropout of the weights. The row of a weight is the index of (n, t) in row-major order, its column is s. A problem
+     * may be cut from a larger one: then rows and columns count in the larger one, whose T is rows_of_head (0: T). */
     bool drops;
     th_dropout_mask dropout;
     int64_t rows_of_head, first_row, first_column;
@@ -75,8 +74,8 @@ typedef struct th_attention {
     bool add_q, add_k, add_v, add_additive, add_alibi; /* add to the gradient instead of overwriting it */
 } th_attention;
 
-/* Return the bytes of workspace (64-byte aligned) that the functions below need for this problem and team; SIZE_MAX if
- * a size_t cannot hold them. They read only sizes and flags. */
+/* These two return the bytes of workspace (64-byte aligned) that the functions below need for this problem and team, or
+ * SIZE_MAX if a size_t cannot hold them. They read only sizes and flags. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 

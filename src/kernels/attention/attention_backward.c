@@ -6,11 +6,11 @@
  *     dV = Pᵀ dO,   dP = dO Vᵀ
  *     dS = A (M dP - delta),   delta_t = O_t · dO_t - dlse_t
  *     dX = dS cap'(X),   dQ = scale dX K,   dK = scale dXᵀ Q
- *     dadditive = dS,   dslope = -|key - position| dS    (attention_mask_gradient.c sums both over broadcast dimensions)
+ *     dadditive = dS,   dslope = -|key - position| dS    (attention_mask_gradient.c sums them where they broadcast)
  *
  * The log-sum-exp is known, so no running maximum is needed. Blocks of keys are smaller than in the forward, so that
- * all operands of one block stay in a cache. A task takes each block of keys in order, and for it each block of queries
- * that sees any of them. It recomputes A and dS, adds to dK and dV of the keys, and adds to dQ.
+ * all operands of one block stay in a cache. A task takes the blocks of keys in order. For each, it takes the blocks of
+ * queries that see some of these keys, in order. It recomputes A and dS, adds to dK and dV of the keys, and adds to dQ.
  *
  * A task is one head (or a group of heads that share k and v) with all its blocks of keys, or several heads. With few
  * heads, several blocks of keys of each head are computed at the same time. The first of them adds to dQ directly. The
@@ -83,7 +83,7 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
 
 /* -- dQ, dK, dV -- */
 
-/* The destination of the dQ of a block of keys. */
+/* Where a block of keys writes its dQ. */
 typedef struct q_destination {
     char *data; /* (T, D) of the head; NULL: dQ is not computed */
     int64_t row, column;
@@ -134,7 +134,7 @@ static void store_sums(const attention_problem *p, const attention_copy *sums, c
                                     th_attention_at(array, head, start, 0, p->size), array->row, array->column, add);
 }
 
-/* Computes one block of keys of a group of heads. *owner is the first head. */
+/* Computes the gradients of one block of keys, for the heads of a group. *owner is the first head. */
 static void backward_keys(const backward_work *work, backward_memory *m, const attention_head *owner, int64_t key_block)
 {
     const attention_problem *p = &work->problem;
@@ -164,7 +164,7 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
     store_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
 }
 
-/* Computes all blocks of keys of some groups of heads. */
+/* Computes all blocks of keys for some groups of heads. */
 static void groups_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
@@ -194,7 +194,7 @@ static void key_block_task(void *shared, int64_t index, int worker)
         backward_keys(work, &m, &owner, key_block);
 }
 
-/* Adds the dQ of the other blocks of keys to the dQ of the first. */
+/* Adds the partial dQ of the concurrent blocks after the first one to dQ. */
 static void add_partial_dq_task(void *shared, int64_t index, int worker)
 {
     (void)worker;

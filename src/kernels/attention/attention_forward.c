@@ -56,8 +56,8 @@ static size_t reserve_memory(const forward_work *work, void *workspace, forward_
     return space.used;
 }
 
-/* Returns the number of queries of a chunk: all of a head, unless that makes too few tasks or there are several blocks
- * of keys. No bit depends on it. */
+/* Returns the number of queries of a chunk. A chunk has all queries of a head, unless the tasks would be too few or
+ * there are several blocks of keys. No bit depends on it. */
 static int64_t queries_of_chunk(const attention_problem *p, int threads, int64_t max)
 {
     const int64_t query_blocks = th_ceil_div(p->a->queries, p->query_block);

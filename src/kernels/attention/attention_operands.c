@@ -12,7 +12,7 @@ void *th_attention_reserve(attention_space *space, int64_t rows, int64_t row_ele
     return reserved;
 }
 
-/* Avoids a multiple of many cache lines, so that a column of a buffer does not fall into few sets of a cache. */
+/* Avoids strides that are multiples of many cache lines: a column of a buffer would share few sets of a cache. */
 int64_t th_attention_stride(int64_t columns)
 {
     const int64_t lanes = th_ceil_div(columns, LANES);

@@ -56,7 +56,7 @@ typedef struct attention_copy {
 
 attention_copy th_attention_reserve_copy(const attention_problem *p, attention_space *space, int64_t rows,
                                          int64_t width, int uses);
-/* copy = rows row .. row + rows - 1 of an array, stored from row `to` of the copy on, a multiple of key_step. Stores
+/* Copies rows row .. row + rows - 1 of an array to the rows of the copy from `to` on, a multiple of key_step. Writes
  * zeros if the array is not given. */
 void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t to, const th_attention_array *array,
                        const attention_head *head, int64_t row, int64_t rows);

@@ -13,8 +13,9 @@ enum {
  * of a head besides its products. */
 static const double smallest_task = 200000, head_overhead = 5000;
 
-/* The sizes of blocks of queries, and of sums over keys, determine the order of a sum. Every precision has its own, the
- * same in all instruction sets. Sums of bfloat16 parts have whole groups of steps. */
+/* Sums are divided at blocks of queries and at sum_keys, so these two sizes determine the order of a sum. Every
+ * precision has its own sizes, which are the same in all instruction sets. Sums of bfloat16 parts have whole groups of
+ * steps. */
 attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const th_precision precision = th_long_sum_precision(machine, dtype);

@@ -35,8 +35,8 @@ attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype
 attention_head th_attention_head_at(const th_attention *a, int64_t number);
 void th_attention_next_head(const th_attention *a, attention_head *head);
 
-/* Returns how many of `count` heads make a task, or of other pieces of work with this many multiply-adds each. No bit
- * depends on it. */
+/* Returns how many of `count` heads, or groups of heads, make a task. Each has this many multiply-adds. No bit depends
+ * on it. */
 int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads);
 
 /* Returns the address of element (row, column) of a head's array, whose elements have `size` bytes; NULL if the array

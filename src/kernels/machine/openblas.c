@@ -1,7 +1,7 @@
 /* Finds OpenBLAS and its functions at run time, and limits its calls to one thread.
  *
- * The pthread build has one thread count for the whole process; load() sets it to 1. The OpenMP build uses OpenMP's
- * thread count, which each thread has for itself. It is set to 1 around the calls, and restored afterwards. */
+ * The pthread build has one thread count for the whole process; load_library() sets it to 1. The OpenMP build uses
+ * OpenMP's thread count, which each thread has for itself. It is set to 1 around the calls, and restored afterwards. */
 #include "kernels/machine/openblas.h"
 
 #include <dlfcn.h>
@@ -21,8 +21,8 @@ static th_openblas_functions functions; /* written once, before `state` is LOADE
 static th_openmp_count openmps[TH_OPENMPS];
 static int openmp_count;
 
-/* Stores the address of a function of the library; returns false if it does not exist. target points to a function
- * pointer. */
+/* Writes the address of a function of the library to *target, a function pointer. Returns false if the library lacks
+ * it. */
 static bool find_function(void *library, const char *name, void *target)
 {
     void *symbol = dlsym(library, name);

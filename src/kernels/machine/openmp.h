@@ -9,10 +9,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* OMP_NUM_THREADS or the number that the program has set since; INT_MAX or the number of processors by default. */
+/* Returns OMP_NUM_THREADS, or the number that the program has set later. By default it is INT_MAX or the number of
+ * processors. */
 int th_openmp_threads(void);
 
-/* OMP_THREAD_LIMIT; INT_MAX by default. */
+/* Returns OMP_THREAD_LIMIT; INT_MAX by default. */
 int th_openmp_thread_limit(void);
 
 /* Returns the number of processors in all places; 0 if OpenMP does not bind threads. */

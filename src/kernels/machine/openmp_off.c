@@ -34,7 +34,8 @@ static int read_setting(const char *name, bool may_be_list)
     return at ? first : INT_MAX;
 }
 
-/* OpenMP's library also reads its variables when a program loads it: later, another thread may change the environment. */
+/* OpenMP's library also reads its variables when a program loads it: later, another thread may change the
+ * environment. */
 __attribute__((constructor)) static void read_environment(void)
 {
     const int saved = errno;

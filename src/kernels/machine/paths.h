@@ -11,7 +11,8 @@ enum { TH_PATH_ROWS = 96, TH_PATH_COLUMNS = 64, TH_PATH_STEPS = 128 };
 /* Returns the seconds that a path takes for the measured product, with packing. Only one thread may run this. */
 double th_path_time(const struct th_product_kernels *path);
 
-/* Returns the path with the least time of several rounds; of equal ones the last. count is at least 1. */
+/* Returns the path with the least time in several rounds; if times are equal, the last of these paths. count is at
+ * least 1. */
 const struct th_product_kernels *th_path_fastest(int count, const struct th_product_kernels *const *paths,
                                                  double (*time)(const struct th_product_kernels *path));
 

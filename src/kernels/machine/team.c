@@ -475,8 +475,8 @@ static bool runs_alone(int threads)
 }
 
 /* Starts using this thread's team, with `threads` if the system can create them. Returns NULL if this thread cannot
- * have a team, and inside the user's OpenMP regions; then the caller must not call give_back. OpenMP's library may read
- * files and hold locks in its first call, so the caller must have disabled cancellation. */
+ * have a team, and inside the user's OpenMP regions; then the caller must not call release_team. OpenMP's library may
+ * read files and hold locks in its first call, so the caller must have disabled cancellation. */
 static team *acquire_team(int threads)
 {
     uint32_t state = FREE;

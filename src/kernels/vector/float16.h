@@ -18,8 +18,8 @@ TH_INLINE uint32_t bits_of_float(float value)
     return bits;
 }
 
-/* Integer arithmetic, so that all instruction sets give the same bits. A signaling NaN becomes quiet. The three cases are
- * selected by masks: with branches the compiler would not vectorize the loops. */
+/* Integer arithmetic, so that all instruction sets give the same bits. A signaling NaN becomes quiet. The three cases
+ * are selected by masks: with branches the compiler would not vectorize the loops. */
 TH_INLINE float float16_value(uint16_t number)
 {
     const uint32_t sign = (uint32_t)(number & 0x8000) << 16, rest = number & 0x7fff;

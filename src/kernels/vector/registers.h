@@ -10,8 +10,8 @@
 
 #include "kernels/vector/vector.h"
 
-/* Returns x. The compiler cannot know that x is a product, and so contracts nothing. If several sums use one product, compilers
- * differ in which they contract, and so do loops of one function. */
+/* Returns x. The compiler cannot know that x is a product, and so contracts nothing. If several sums use one product,
+ * compilers differ in which they contract, and so do loops of one function. */
 TH_INLINE vec vec_rounded(vec x)
 {
 #if !TH_FUSED

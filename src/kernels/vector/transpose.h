@@ -35,8 +35,8 @@ enum {
 #define HIGH HIGH_OF(0)
 #endif
 
-/* Transposes every block of QUAD x QUAD elements of `rows` rows: afterwards quad q of row g * QUAD + s holds element
- * q * QUAD + s of rows g * QUAD ... */
+/* Transposes every block of QUAD x QUAD elements of `rows` rows. Afterwards quad q of row g * QUAD + s has element
+ * q * QUAD + s of the QUAD rows from g * QUAD on. */
 TH_INLINE void transpose_quads(vec *row, int rows)
 {
     UNROLLED_FOR (int g = 0; g < rows; g += QUAD) {

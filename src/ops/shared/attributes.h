@@ -1,6 +1,5 @@
 /* The attributes of operations that no other header of this folder describes. The exporters of the tape read them too.
- * The attribute of scale, add_scalar and pow_scalar is a double; that of cross_entropy and dense_cross_entropy is a
- * th_cross_entropy_options. */
+ * scale, add_scalar and pow_scalar have a double; cross_entropy and dense_cross_entropy a th_cross_entropy_options. */
 #ifndef TH_OPS_SHARED_ATTRIBUTES_H
 #define TH_OPS_SHARED_ATTRIBUTES_H
 

@@ -6,8 +6,8 @@
  *
  * The value's kernel reads every input: y = div(a, b). A gradient's kernel reads dy, and then what the descriptor saves
  * for this gradient, inputs before the output: da = div(dy, b), db = div_backward(dy, b, y). All of these kernels get
- * the attributes, an array of doubles. tests/ops/test_elementwise_ops.c checks that each kernel gets the operands that it
- * reads. */
+ * the attributes, an array of doubles. tests/ops/test_elementwise_ops.c checks that each kernel gets the operands that
+ * it reads. */
 #ifndef TH_OPS_SHARED_ELEMENTWISE_H
 #define TH_OPS_SHARED_ELEMENTWISE_H
 

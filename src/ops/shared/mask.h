@@ -1,8 +1,8 @@
 /* Masks: the rules of a th_mask as plain data, their checks, and the visible keys of one query.
  *
  * An operation with a mask (masked_softmax, attention) has the rules in its attributes, as a th_mask_rules. It has the
- * mask's tensors as four consecutive optional inputs: valid_lengths or documents, keep, additive, positions. Letters: N the
- * dimensions before the last two, starting with the batch B; T queries, S keys. */
+ * mask's tensors as four consecutive optional inputs: valid_lengths or documents, keep, additive, positions. Letters: N
+ * the dimensions before the last two, starting with the batch B; T queries, S keys. */
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
 
@@ -15,7 +15,7 @@ typedef struct th_mask_rules {
     int32_t causal; /* th_causal */
     int32_t has_window;
     int64_t left, right; /* the window; negative: unlimited */
-    int64_t documents;   /* 1: input TH_MASK_VALID_LENGTHS has the numbers of documents; 2: it should have both */
+    int64_t documents;   /* 1: input TH_MASK_VALID_LENGTHS has the numbers of documents; 2: the mask has both */
 } th_mask_rules;
 
 enum {

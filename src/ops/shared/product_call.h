@@ -22,8 +22,8 @@ typedef struct th_product_call {
 } th_product_call;
 
 /* Describes the product; called in .plan. b may have a storage type: it is then an array of numbers
- * (shared/stored_weight.h), without batch axes. Arrays may lack data: the caller sets it in .product before the run. The
- * caller may also set a bias, a residual or long_sum in .product before th_product_call_reserve. */
+ * (shared/stored_weight.h), without batch axes. Arrays may lack data: the caller sets it in .product before the run.
+ * The caller may also set a bias, a residual or long_sum in .product before th_product_call_reserve. */
 th_product_call th_product_call_of(const th_array *a, const th_array *b, const th_array *c);
 /* The same, but no summed axis becomes part of k. Then zeros that pad k, as in a batch of sequences, do not change the
  * bits of the sum. */

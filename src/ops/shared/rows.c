@@ -123,7 +123,8 @@ static void move_block(size_t element, int64_t m, int64_t n, char *to, int64_t t
         move_elements(8, m, n, to, to_m, to_n, from, from_m, from_n);
 }
 
-/* Copies `count` rows from the operand at `memory`, row_stride elements apart, to packed rows at `buffer`; or back. */
+/* gather: copies `count` rows from the operand at `memory`, row_stride elements apart, to packed rows at `buffer`.
+ * Otherwise copies them back. */
 static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count,
                       char *memory, int64_t row_stride, char *buffer)
 {
@@ -234,7 +235,7 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
 
 /* -- row-wise operations -- */
 
-/* Sets an operand with one number for each row, whose axes `along` are missing or have size 1; or with a few contiguous
+/* Sets an operand with one number for each row: its axes `along` are missing or have size 1. Or it has a few contiguous
  * numbers instead of these axes. It is always passed without a copy. */
 static void set_values(th_rows *rows, int operand, const th_array *array, th_rows_access access)
 {

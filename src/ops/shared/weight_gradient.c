@@ -25,8 +25,8 @@ static th_product block_at(const th_product *product, int64_t first, size_t elem
     return block;
 }
 
-/* Returns the same block with the rows of x read from `copy` (count, n), whose axes have the same order in memory as
- * those of x. */
+/* Returns the same block, which reads the rows of x from `copy` (count, n). The copy has the same order of axes in
+ * memory as x. */
 static th_product with_copied_rows(const th_product *block, void *copy)
 {
     const bool columns_first = block->b_row == 1 && block->b_col != 1;

@@ -99,8 +99,8 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
     }
 }
 
-/* to (rows, columns) = from; add: += from. -0 is stored as 0: the sign of a sum of zeros depends on the number of
- * masked elements. */
+/* to (rows, columns) = from; add: += from. Writes 0 instead of -0, because the sign of a sum of zeros depends on the
+ * number of masked elements. */
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
                                 int64_t to_row, int64_t to_column, bool add)
 {

@@ -1,5 +1,5 @@
 /* Products of bfloat16 parts with Intel AMX. Only the instruction tdpbf16ps computes here: it defines the bits
- * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_detect
+ * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_missing
  * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels; amx_few_rows.h multiplies few rows.
  *
  * An AMX tile has 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16
@@ -198,7 +198,7 @@ TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const til
 
 /* -- panels of B and of A -- */
 
-/* Multiplies all of A by one panel of B, beginning at a group of steps. */
+/* Multiplies all of A by one panel of B over some groups of steps, from `group` on. */
 TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
 {
     const int64_t skipped = group * parts * PANEL_PART_BYTES, panel = block->b_panel * (int64_t)sizeof(float);

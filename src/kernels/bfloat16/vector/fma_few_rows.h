@@ -1,8 +1,8 @@
-/* Multiplies few rows by B in place, in one bfloat16 part, with fused multiply-adds (for fma.c). B is float32, or stored
- * as bfloat16. The time to read B limits the speed, so B is read once. A square of B has as many columns and as many
- * units of 32 bits as a register has lanes. A unit is a float32 number or a pair of bfloat16 numbers. Float32 numbers are
- * rounded. The square is transposed in registers and used at once. The sums are those of fma.c: an even and an odd one
- * for each group of steps. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with fused multiply-adds (for fma.c). B is float32, or
+ * stored as bfloat16. The time to read B limits the speed, so B is read once. A square of B has as many columns and as
+ * many units of 32 bits as a register has lanes. A unit is a float32 number or a pair of bfloat16 numbers. Float32
+ * numbers are rounded. The square is transposed in registers and used at once. The sums are those of fma.c: an even and
+ * an odd one for each group of steps. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 
@@ -65,8 +65,8 @@ static __attribute__((noinline)) void load_unusual(const few_square *s, vec squa
         square[i] = vec_first_part(load_column(false, false, s, i));
 }
 
-/* square[i] = unit i of all columns; float32 numbers are rounded to parts. Prefetches the float32 columns after them into
- * the second-level cache. (This made stored columns slower.) */
+/* square[i] = unit i of all columns; float32 numbers are rounded to parts. Prefetches the float32 columns after them
+ * into the second-level cache. (This made stored columns slower.) */
 TH_INLINE void load_square(bool stored, bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
 {
     vec size[2] = {{0}, {0}};

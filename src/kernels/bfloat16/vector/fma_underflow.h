@@ -1,10 +1,10 @@
 /* Sums of products of bfloat16 parts that pass through tiny numbers, on AArch64 (for fma.c).
  *
- * In the state TH_FLOAT_FLUSH a tiny result becomes 0. x86 decides after rounding to 24 digits whether a result is tiny,
- * and product.h defines this. AArch64 decides before. So the two differ for a sum that is below the smallest normal
- * number by so little that it is rounded to it. AArch64 sets a flag whenever a result becomes 0 in this way. If the flag
- * is not set, the sums are those of x86. Otherwise they are computed again by the functions here, which need the state
- * TH_FLOAT_USUAL. */
+ * In the state TH_FLOAT_FLUSH a tiny result becomes 0. x86 decides after rounding to 24 digits whether a result is
+ * tiny, and product.h defines this. AArch64 decides before. So the two differ for a sum that is below the smallest
+ * normal number by so little that it is rounded to it. AArch64 sets a flag whenever a result becomes 0 in this way. If
+ * the flag is not set, the sums are those of x86. Otherwise they are computed again by the functions here, which need
+ * the state TH_FLOAT_USUAL. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_UNDERFLOW_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_UNDERFLOW_H
 

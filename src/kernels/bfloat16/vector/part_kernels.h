@@ -44,7 +44,7 @@ TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block)
  *     pack(parts, of_a, operand)
  *     multiply(parts, block)
  *
- * elements_of_a: elements of one part of a group in a panel of A. */
+ * elements_of_a: the elements that a panel of A has for one part of a group. */
 #define PART_KERNELS(parts, pack, multiply, elements_of_a)                                                             \
     static __attribute__((noinline)) void pack##_of_a_##parts(const part_operand *operand)                             \
     {                                                                                                                  \

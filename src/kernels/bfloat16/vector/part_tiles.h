@@ -63,8 +63,7 @@ static __attribute__((noinline)) void recompute_nan(add_tile_function *add_tile,
                 sum[i][j] = first[i][j];
 }
 
-/* Computes a block of C in tiles of up to `height` rows. a_row: elements from one row to the next in a group of a panel
- * of A. */
+/* Computes a block of C in tiles of up to `height` rows. a_row: elements from one row to the next in a packed group. */
 TH_INLINE void multiply_tiles(int parts, int height, int a_row, add_tile_function *add_tile,
                               const th_product_block *block)
 {

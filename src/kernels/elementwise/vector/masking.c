@@ -13,8 +13,7 @@ ELEMENTWISE_LOOP(keep_if, 2, 0)
         y[i] = keep[i] ? x[i] : 0;
 }
 
-/* y = x where x is finite, else 0. parameters points to a bool *; that bool becomes true if an element is not
- * finite. */
+/* y = x where x is finite, else 0. parameters points to a bool *. Sets this bool if an element is not finite. */
 void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
 {
     bool *found_non_finite = *(bool *const *)parameters;

@@ -1,5 +1,5 @@
-/* Rounds rows of A to blocks of int8 numbers, and multiplies them by stored blocks (product_int8.h). The products of the
- * numbers are added as integers, four at a time, so these sums are exact. */
+/* Rounds rows of A to blocks of int8 numbers, and multiplies them by stored blocks (product_int8.h). The products of
+ * the numbers are added as integers, four at a time, so these sums are exact. */
 #include "kernels/products/product_int8.h"
 
 #include "kernels/product_block.h"

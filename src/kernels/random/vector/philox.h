@@ -110,8 +110,8 @@ TH_INLINE void multipliers_of_whole_rows(const th_dropout_mask *dropout, uint64_
     }
 }
 
-/* Computes the multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row,
- * first_row + rows) of the logical matrix into multiplier (rows, columns), rows `stride` elements apart. */
+/* Computes the multipliers, 0 or scale, of a block of the logical matrix: (rows, columns) from (first_row,
+ * first_column) on. Rows of `multiplier` are `stride` elements apart. */
 TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first_row, int64_t rows,
                                    int64_t first_column, int64_t columns, real *multiplier, int64_t stride)
 {

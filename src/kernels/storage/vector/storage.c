@@ -1,5 +1,5 @@
-/* Loads numbers of storage types as this instance's floating type. Every number is exact in float32 and in float64, so all
- * instances give the same values. Plain loops: the compiler vectorizes them. */
+/* Loads numbers of storage types as this instance's floating type. Every number is exact in float32 and in float64, so
+ * all instances give the same values. Plain loops: the compiler vectorizes them. */
 #include "kernels/vector/float16.h"
 #include "kernels/vector/vector.h"
 #include "tapehead/base.h"
