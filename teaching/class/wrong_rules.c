@@ -4,24 +4,24 @@
 
 #include <math.h>
 
-enum { RIGHT, SIGN, TRANSPOSED_K, NO_SCALE, NO_ROW_SUM, MASK_AFTER, TRANSPOSED_P, NO_SKIP, RULES };
+enum { RIGHT, SIGN, TRANSPOSED_K, NO_SCALE, NO_ROW_SUM, MASK_AFTER, TRANSPOSED_A, NO_SKIP, RULES };
 
 const class_wrong_rule class_wrong_rules[] = {
-    [RIGHT] = {"right", "", CLASS_SCORES, "dQ = dX K / sqrt(D), dK = dXᵀ Q / sqrt(D)", ""},
-    [SIGN] = {"sign", "The gradient of the queries has the wrong sign.", CLASS_SCORES, "dQ = dX K / sqrt(D)",
-              "dQ = -dX K / sqrt(D)"},
-    [TRANSPOSED_K] = {"transpose in scores", "The gradient of the keys uses dX instead of its transpose.", CLASS_SCORES,
-                      "dK = dXᵀ Q / sqrt(D)", "dK = dX Q / sqrt(D)"},
+    [RIGHT] = {"right", "", CLASS_SCORES, "dQ = dS K / sqrt(D), dK = dSᵀ Q / sqrt(D)", ""},
+    [SIGN] = {"sign", "The gradient of the queries has the wrong sign.", CLASS_SCORES, "dQ = dS K / sqrt(D)",
+              "dQ = -dS K / sqrt(D)"},
+    [TRANSPOSED_K] = {"transpose in scores", "The gradient of the keys uses dS instead of its transpose.", CLASS_SCORES,
+                      "dK = dSᵀ Q / sqrt(D)", "dK = dS Q / sqrt(D)"},
     [NO_SCALE] = {"missing scale", "Backward forgets the factor 1 / sqrt(D) of the scores.", CLASS_SCORES,
-                  "dQ = dX K / sqrt(D), dK = dXᵀ Q / sqrt(D)", "dQ = dX K, dK = dXᵀ Q"},
-    [NO_ROW_SUM] = {"missing row sum", "The gradient of softmax forgets that each row of P adds up to 1.",
-                    CLASS_SOFTMAX, "dX = P (dP - rowsum(P dP))", "dX = P dP"},
+                  "dQ = dS K / sqrt(D), dK = dSᵀ Q / sqrt(D)", "dQ = dS K, dK = dSᵀ Q"},
+    [NO_ROW_SUM] = {"missing row sum", "The gradient of softmax forgets that each row of A adds up to 1.",
+                    CLASS_SOFTMAX, "dS = A (dA - rowsum(A dA))", "dS = A dA"},
     [MASK_AFTER] = {"mask after softmax",
                     "Backward differentiates a softmax over all keys whose result is masked afterwards.", CLASS_SOFTMAX,
-                    "dX = P (dP - rowsum(P dP)), P = softmax(X + mask)",
-                    "dX = S (m dP - rowsum(S m dP)), S = softmax(X)"},
-    [TRANSPOSED_P] = {"transpose in mix", "The gradient of the values uses P instead of its transpose.", CLASS_MIX,
-                      "dV = Pᵀ dO", "dV = P dO"},
+                    "dS = A (dA - rowsum(A dA)), A = softmax(S + mask)",
+                    "dS = B (m dA - rowsum(B m dA)), B = softmax(S)"},
+    [TRANSPOSED_A] = {"transpose in mix", "The gradient of the values uses A instead of its transpose.", CLASS_MIX,
+                      "dV = Aᵀ dO", "dV = A dO"},
     [NO_SKIP] = {"lost residual", "The residual connection passes no gradient on.", CLASS_RESIDUAL, "dH = dY, dF = dY",
                  "dH = 0, dF = dY"},
 };
@@ -156,21 +156,21 @@ static void softmax_plan(const th_call *c, bool backward, void *plan)
 
 static void softmax_forward(const th_call *c)
 {
-    const th_array *x = &c->input[0], *p = &c->output[0];
+    const th_array *x = &c->input[0], *a = &c->output[0];
     const bool *keep = c->input[1].data;
     const int64_t T = last_size(x, 1), S = last_size(x, 0), rows = matrices(x) * T;
     double *row = th_call_scratch(c, *(const size_t *)c->plan);
     for (int64_t r = 0; r < rows; r++) {
         softmax_row(x, r * S, S, keep + r % T * S, row);
         for (int64_t s = 0; s < S; s++)
-            store(p, r * S + s, row[s]);
+            store(a, r * S + s, row[s]);
     }
 }
 
-/* P_s = exp(X_s) / sum exp(X), so dP_j/dX_s = P_j ((j = s) - P_s), and dL/dX_s = P_s (dP_s - sum_j P_j dP_j). */
+/* A_s = exp(S_s) / sum exp(S), so dA_j/dS_s = A_j ((j = s) - A_s), and dL/dS_s = A_s (dA_s - sum_j A_j dA_j). */
 static void softmax_backward_with(const th_call *c, int rule)
 {
-    const th_array *x = &c->input[0], *dp = &c->output_gradient[0], *dx = &c->input_gradient[0];
+    const th_array *x = &c->input[0], *da = &c->output_gradient[0], *dx = &c->input_gradient[0];
     const bool *keep = c->input[1].data;
     const int64_t T = last_size(x, 1), S = last_size(x, 0), rows = dx->given ? matrices(x) * T : 0;
     double *row = th_call_scratch(c, *(const size_t *)c->plan);
@@ -179,9 +179,9 @@ static void softmax_backward_with(const th_call *c, int rule)
         softmax_row(x, r * S, S, rule == MASK_AFTER ? NULL : visible, row);
         double sum = 0;
         for (int64_t s = 0; s < S; s++)
-            sum += visible[s] ? row[s] * load(dp, r * S + s) : 0;
+            sum += visible[s] ? row[s] * load(da, r * S + s) : 0;
         for (int64_t s = 0; s < S; s++)
-            store(dx, r * S + s, row[s] * ((visible[s] ? load(dp, r * S + s) : 0) - (rule == NO_ROW_SUM ? 0 : sum)));
+            store(dx, r * S + s, row[s] * ((visible[s] ? load(da, r * S + s) : 0) - (rule == NO_ROW_SUM ? 0 : sum)));
     }
 }
 
@@ -189,11 +189,11 @@ static void softmax_backward_with(const th_call *c, int rule)
 
 static th_status mix_shape(th_call *c)
 {
-    const th_array *p = &c->input[0], *v = &c->input[1];
+    const th_array *a = &c->input[0], *v = &c->input[1];
     if (th_call_floating(c, 0) || th_call_floating(c, 1) || th_call_same_type(c))
         return TH_ERROR_TYPE;
-    if (p->ndim < 2 || !same_shape(p, v, p->ndim - 1) || last_size(p, 0) != last_size(p, 1))
-        return th_call_fail(c, TH_ERROR_SHAPE, "p is (.., T, T) and v (.., T, D), not %s and %s", TH_TEXT(p),
+    if (a->ndim < 2 || !same_shape(a, v, a->ndim - 1) || last_size(a, 0) != last_size(a, 1))
+        return th_call_fail(c, TH_ERROR_SHAPE, "a is (.., T, T) and v (.., T, D), not %s and %s", TH_TEXT(a),
                             TH_TEXT(v));
     th_call_output(c, 0, v->dtype, v->ndim, v->size, NULL);
     return TH_OK;
@@ -201,36 +201,36 @@ static th_status mix_shape(th_call *c)
 
 static void mix_forward(const th_call *c)
 {
-    const th_array *p = &c->input[0], *v = &c->input[1], *o = &c->output[0];
+    const th_array *a = &c->input[0], *v = &c->input[1], *o = &c->output[0];
     const int64_t T = last_size(v, 1), D = last_size(v, 0), elements = th_array_numel(v);
     for (int64_t j = 0; j < elements; j++) {
         const int64_t m = j / (T * D), t = j / D % T, d = j % D;
         double sum = 0;
         for (int64_t s = 0; s < T; s++)
-            sum += load(p, (m * T + t) * T + s) * load(v, (m * T + s) * D + d);
+            sum += load(a, (m * T + t) * T + s) * load(v, (m * T + s) * D + d);
         store(o, j, sum);
     }
 }
 
-/* O_td = sum_s P_ts V_sd, so dL/dP_ts = sum_d dO_td V_sd, and dL/dV_sd = sum_t P_ts dO_td. */
+/* O_td = sum_s A_ts V_sd, so dL/dA_ts = sum_d dO_td V_sd, and dL/dV_sd = sum_t A_ts dO_td. */
 static void mix_backward_with(const th_call *c, int rule)
 {
-    const th_array *p = &c->input[0], *v = &c->input[1], *d_o = &c->output_gradient[0];
-    const th_array *dp = &c->input_gradient[0], *dv = &c->input_gradient[1];
+    const th_array *a = &c->input[0], *v = &c->input[1], *d_o = &c->output_gradient[0];
+    const th_array *da = &c->input_gradient[0], *dv = &c->input_gradient[1];
     const int64_t T = last_size(v, 1), D = last_size(v, 0);
-    const int64_t pairs = dp->given ? th_array_numel(p) : 0, values = dv->given ? th_array_numel(v) : 0;
+    const int64_t pairs = da->given ? th_array_numel(a) : 0, values = dv->given ? th_array_numel(v) : 0;
     for (int64_t j = 0; j < pairs; j++) {
         const int64_t m = j / (T * T), t = j / T % T, s = j % T;
         double sum = 0;
         for (int64_t d = 0; d < D; d++)
             sum += load(d_o, (m * T + t) * D + d) * load(v, (m * T + s) * D + d);
-        store(dp, j, sum);
+        store(da, j, sum);
     }
     for (int64_t j = 0; j < values; j++) {
         const int64_t m = j / (T * D), s = j / D % T, d = j % D;
         double sum = 0;
         for (int64_t t = 0; t < T; t++)
-            sum += load(p, rule == TRANSPOSED_P ? (m * T + s) * T + t : (m * T + t) * T + s) *
+            sum += load(a, rule == TRANSPOSED_A ? (m * T + s) * T + t : (m * T + t) * T + s) *
                    load(d_o, (m * T + t) * D + d);
         store(dv, j, sum);
     }
@@ -277,7 +277,7 @@ BACKWARD(softmax, RIGHT)
 BACKWARD(softmax, NO_ROW_SUM)
 BACKWARD(softmax, MASK_AFTER)
 BACKWARD(mix, RIGHT)
-BACKWARD(mix, TRANSPOSED_P)
+BACKWARD(mix, TRANSPOSED_A)
 BACKWARD(residual, RIGHT)
 BACKWARD(residual, NO_SKIP)
 
@@ -308,20 +308,20 @@ static const th_sample residual_samples[] = {
 #define BOTH_INPUTS (TH_INPUT(0) | TH_INPUT(1))
 #define SCORES(rule)                                                                                                   \
     {                                                                                                                  \
-        .name = "scores", .value = "X = Q Kᵀ / sqrt(D)", .gradient = "dQ = dX K / sqrt(D), dK = dXᵀ Q / sqrt(D)",      \
+        .name = "scores", .value = "S = Q Kᵀ / sqrt(D)", .gradient = "dQ = dS K / sqrt(D), dK = dSᵀ Q / sqrt(D)",      \
         .n_inputs = 2, .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD, .saves_for = {TH_INPUT(1), TH_INPUT(0)},          \
         .shape = scores_shape, .forward = scores_forward, .backward = scores_##rule, .samples = scores_samples         \
     }
 #define SOFTMAX(rule)                                                                                                  \
     {                                                                                                                  \
-        .name = "softmax", .value = "P = softmax(X + mask)", .gradient = "dX = P (dP - rowsum(P dP))", .n_inputs = 2,  \
+        .name = "softmax", .value = "A = softmax(S + mask)", .gradient = "dS = A (dA - rowsum(A dA))", .n_inputs = 2,  \
         .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD, .saves = BOTH_INPUTS, .shape = softmax_shape,                    \
         .forward = softmax_forward, .backward = softmax_##rule, .plan = softmax_plan, .plan_size = sizeof(size_t),     \
         .samples = softmax_samples                                                                                     \
     }
 #define MIX(rule)                                                                                                      \
     {                                                                                                                  \
-        .name = "mix", .value = "O = P V", .gradient = "dP = dO Vᵀ, dV = Pᵀ dO", .n_inputs = 2,                        \
+        .name = "mix", .value = "O = A V", .gradient = "dA = dO Vᵀ, dV = Aᵀ dO", .n_inputs = 2,                        \
         .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD, .saves_for = {TH_INPUT(1), TH_INPUT(0)}, .shape = mix_shape,     \
         .forward = mix_forward, .backward = mix_##rule, .samples = mix_samples                                         \
     }
@@ -345,7 +345,7 @@ static const th_op with_rule[RULES] = {
     [NO_SCALE] = SCORES(NO_SCALE),
     [NO_ROW_SUM] = SOFTMAX(NO_ROW_SUM),
     [MASK_AFTER] = SOFTMAX(MASK_AFTER),
-    [TRANSPOSED_P] = MIX(TRANSPOSED_P),
+    [TRANSPOSED_A] = MIX(TRANSPOSED_A),
     [NO_SKIP] = RESIDUAL(NO_SKIP),
 };
 

@@ -1,9 +1,9 @@
 /* Attention in four operations, each with its right backward rule and with wrong ones, for the class's page. Every
  * forward computes the right values.
  *
- *     scores     X = Q Kᵀ / sqrt(D)            q (.., T, D), k (.., T, D) -> (.., T, T)
- *     softmax    P = softmax(X) under a mask   x (.., T, T), keep (T, T) bool -> (.., T, T)
- *     mix        O = P V                       p (.., T, T), v (.., T, D) -> (.., T, D)
+ *     scores     S = Q Kᵀ / sqrt(D)            q (.., T, D), k (.., T, D) -> (.., T, T)
+ *     softmax    A = softmax(S) under a mask   x (.., T, T), keep (T, T) bool -> (.., T, T)
+ *     mix        O = A V                       a (.., T, T), v (.., T, D) -> (.., T, D)
  *     residual   Y = H + F                     h, f of one shape
  *
  * Queries and keys are the same positions, because a transposed matrix must fit for the mistakes to be possible. */
