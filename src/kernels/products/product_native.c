@@ -150,7 +150,7 @@ static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_
 static void pack_b_task(const product_pass *pass, int64_t index, int worker)
 {
     const th_product_plan *p = pass->plan;
-    const int64_t group = p->pack_columns, groups = th_ceil_div(pass->columns, group);
+    const int64_t group = p->team_pack_columns, groups = th_ceil_div(pass->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
     const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel = block * panels + column / p->multiply.columns;
@@ -162,7 +162,8 @@ static void pack_b_task(const product_pass *pass, int64_t index, int worker)
 static int64_t b_tasks(const product_pass *pass)
 {
     const int64_t blocks = th_ceil_div(pass->steps, TH_PRODUCT_BLOCK);
-    return pass->plan->b == TH_B_SHARED ? th_ceil_div(pass->columns, pass->plan->pack_columns) * blocks : 0;
+    return pass->plan->b_source == TH_B_TEAM_PANELS ? th_ceil_div(pass->columns, pass->plan->team_pack_columns) * blocks
+                                                    : 0;
 }
 
 static int64_t a_tasks(const product_pass *pass)
@@ -192,7 +193,7 @@ static void set_a_operand(const product_pass *pass, const task *t, int64_t step,
     block->a_row = product->a_row;
     block->a_col = product->a_col;
     block->a_panel = tile_rows * product->a_row;
-    if (!p->pack_a)
+    if (!p->packs_a)
         return;
     if (p->a_shared) {
         block->a = packed_a_at(pass, t->row / p->row_block, (step - pass->step) / TH_PRODUCT_BLOCK);
@@ -295,7 +296,7 @@ static void multiply_few_rows_loaded(const th_product_plan *p, const task *t, in
 /* Multiplies by panels that this task packs, a few at a time. */
 static void multiply_task_panels(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
-    const int64_t group = p->own_columns, columns = block->n;
+    const int64_t group = p->task_pack_columns, columns = block->n;
     const char *init = block->init;
     block->b = t->packed_b;
     block->b_panel = (int64_t)p->panel_bytes / p->size;
@@ -312,7 +313,7 @@ static void multiply_task_panels(const th_product_plan *p, const task *t, int64_
 static void multiply_block(const product_pass *pass, const task *t)
 {
     const th_product_plan *p = pass->plan;
-    if (p->b == TH_B_STREAM) {
+    if (p->b_source == TH_B_STREAM) {
         multiply_stream(p, t);
         return;
     }
@@ -324,13 +325,13 @@ static void multiply_block(const product_pass *pass, const task *t)
                                   .c_row = t->c_row};
         set_a_operand(pass, t, step, &block);
         set_init(p, t, step, &block);
-        if (p->b == TH_B_SHARED)
+        if (p->b_source == TH_B_TEAM_PANELS)
             multiply_team_panels(pass, t, step, &block);
-        else if (p->b == TH_B_FEW_ROWS && p->load_columns > 0)
+        else if (p->b_source == TH_B_FEW_ROWS && p->load_columns > 0)
             multiply_few_rows_loaded(p, t, step, &block);
-        else if (p->b == TH_B_FEW_ROWS)
+        else if (p->b_source == TH_B_FEW_ROWS)
             multiply_few_rows(p, t, step, &block);
-        else if (p->b == TH_B_IN_PLACE)
+        else if (p->b_source == TH_B_IN_PLACE)
             multiply_in_place(p, t, step, &block);
         else
             multiply_task_panels(p, t, step, &block);
@@ -356,7 +357,7 @@ static void block_task(void *shared, int64_t index, int worker)
     char *c = c_element_at(p, t.row, t.column);
     if (product->residual && pass->step == 0)
         th_product_residual(p->kernels, p->size, product, t.row, t.rows, t.column, t.columns);
-    if (!p->c_buffer) {
+    if (!p->buffers_c) {
         t.c = c;
         t.c_row = product->c_row;
         multiply_block(pass, &t);
@@ -383,7 +384,7 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
         pass.column_blocks = th_ceil_div(pass.columns, p.column_block);
         for (pass.step = 0; pass.step < product->k; pass.step += p.pass_steps) {
             pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
-            if (p.a_shared || p.b == TH_B_SHARED)
+            if (p.a_shared || p.b_source == TH_B_TEAM_PANELS)
                 th_parallel(team, a_tasks(&pass) + b_tasks(&pass), pack_task, &pass);
             th_parallel(team, th_product_row_blocks(&p) * pass.column_blocks, block_task, &pass);
         }

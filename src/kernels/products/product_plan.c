@@ -28,7 +28,7 @@ enum {
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
-    OWN_PANELS = 4,             /* panels of B that a task packs at a time */
+    TASK_PACK_PANELS = 4,       /* panels of B that a task packs at a time */
     PACK_ROWS_PANELS = 6,       /* contiguous rows of A are packed only for more panels of B than this, */
     PACK_COLUMNS_PANELS = 2,    /* and contiguous columns of A only for more than this */
     LITTLE_A = 4096,            /* up to this many elements, a task packs A itself rather than waiting for the team */
@@ -60,7 +60,7 @@ static bool b_is_small(const th_product_plan *p)
 /* Returns the divisor of all blocks of rows. */
 static int64_t row_unit(const th_product_plan *p)
 {
-    return p->parts ? p->multiply.rows : ROW_UNIT;
+    return p->has_parts ? p->multiply.rows : ROW_UNIT;
 }
 
 /* Returns whether each task computes all rows of its columns and packs its own panels of a stored B. The panels then
@@ -85,19 +85,19 @@ static void plan_rows(th_product_plan *p, int64_t tasks, int threads)
 }
 
 /* Decides how B is read. */
-static th_product_b b_of(const th_product_plan *p)
+static th_b_source choose_b_source(const th_product_plan *p)
 {
     const th_product *product = &p->product;
-    const bool in_float = !p->parts, packs_stored = th_product_packs_stored(p);
+    const bool in_float = !p->has_parts, packs_stored = th_product_packs_stored(p);
     const bool lines = product->b_row == 1 && (!product->b_storage || product->b_col != 1); /* columns are contiguous */
     if (in_float && !product->b_storage && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p)))
         return TH_B_IN_PLACE;
     if (in_float && lines && product->m <= TH_STREAM_ROWS && product->a_col == 1 &&
         (!product->b_storage || packs_stored))
         return TH_B_STREAM;
-    if (p->multiply.few_rows && lines && !packs_stored && product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS))
+    if (p->multiply.few_rows && lines && !packs_stored && product->m <= (p->has_parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS))
         return TH_B_FEW_ROWS;
-    return product->m > p->row_block ? TH_B_SHARED : TH_B_OWN;
+    return product->m > p->row_block ? TH_B_TEAM_PANELS : TH_B_TASK_PANELS;
 }
 
 /* Plans how B is read, and the passes over C. */
@@ -106,14 +106,16 @@ static void plan_b(th_product_plan *p)
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
-    p->b = b_of(p);
-    if (p->b == TH_B_FEW_ROWS)
+    p->b_source = choose_b_source(p);
+    if (p->b_source == TH_B_FEW_ROWS)
         p->multiply.pack_a = p->multiply.pack_few;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
-    p->b_bytes = p->b == TH_B_OWN ? OWN_PANELS * p->panel_bytes : p->b == TH_B_IN_PLACE ? p->panel_bytes : 0;
-    if (p->b == TH_B_SHARED) {
+    p->b_bytes = p->b_source == TH_B_TASK_PANELS ? TASK_PACK_PANELS * p->panel_bytes
+                 : p->b_source == TH_B_IN_PLACE  ? p->panel_bytes
+                                                 : 0;
+    if (p->b_source == TH_B_TEAM_PANELS) {
         const int64_t all = th_ceil_div(product->n, p->multiply.columns);
         const int64_t passes = th_ceil_div(all, SHARED_BYTES / (int64_t)p->panel_bytes); /* of about the same size */
         const int64_t panels = th_ceil_div(all, passes);
@@ -125,7 +127,8 @@ static void plan_b(th_product_plan *p)
     p->load_columns = 0;
     p->load_bytes = 0;
     /* A sum of one part has no blocks. All steps at once are in the order of memory. */
-    const bool few_stored = p->b == TH_B_FEW_ROWS && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
+    const bool few_stored =
+        p->b_source == TH_B_FEW_ROWS && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
     p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK) : TH_PRODUCT_BLOCK;
     if (product->b_storage && !few_stored &&
         !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
@@ -140,7 +143,7 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
     const int64_t columns = th_ceil_div(tasks, th_ceil_div(p->product.m, p->row_block));
     p->column_block =
         columns == 1 ? p->pass_columns : round_up(th_ceil_div(p->pass_columns, columns), 2 * p->multiply.columns);
-    if (p->c_buffer)
+    if (p->buffers_c)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
 
@@ -152,7 +155,7 @@ static void balance_rows(th_product_plan *p, int threads)
     const int64_t m = p->product.m, columns = th_ceil_div(p->pass_columns, p->column_block);
     const double most = th_product_work(&p->product) / (double)TH_PRODUCT_TASK; /* tasks */
     const int64_t tasks = th_ceil_div(m, p->row_block) * columns;
-    if (tasks > 2 * (int64_t)threads || (p->b != TH_B_SHARED && p->b != TH_B_IN_PLACE))
+    if (tasks > 2 * (int64_t)threads || (p->b_source != TH_B_TEAM_PANELS && p->b_source != TH_B_IN_PLACE))
         return;
     const int64_t before = th_ceil_div(tasks, threads) * p->row_block;
     int64_t least = before;
@@ -196,14 +199,15 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, p->block_steps);
-    p->pack_a = p->parts || (p->product.m > 1 && p->b != TH_B_STREAM && (p->b == TH_B_FEW_ROWS || packing_a_pays(p)));
+    p->packs_a = p->has_parts || (p->product.m > 1 && p->b_source != TH_B_STREAM &&
+                                  (p->b_source == TH_B_FEW_ROWS || packing_a_pays(p)));
     p->a_bytes =
-        p->pack_a
+        p->packs_a
             ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
             : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
-    const bool pays = p->b == TH_B_SHARED || (p->parts && p->product.m * steps > LITTLE_A);
-    p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES &&
+    const bool pays = p->b_source == TH_B_TEAM_PANELS || (p->has_parts && p->product.m * steps > LITTLE_A);
+    p->a_shared = p->packs_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES &&
                   p->block_steps == TH_PRODUCT_BLOCK;
     p->a_shared_bytes = 0;
     if (p->a_shared) {
@@ -213,11 +217,11 @@ static void plan_a(th_product_plan *p)
 }
 
 /* Returns the number of columns of B that a task packs for the team: few if the team has more threads than panels. */
-static int64_t columns_to_pack(const th_product_plan *p, int threads)
+static int64_t columns_packed_for_team(const th_product_plan *p, int threads)
 {
     const int64_t panels =
         th_ceil_div(p->pass_columns, p->multiply.columns) * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK);
-    const int64_t of_task = th_smaller(panels / threads, OWN_PANELS);
+    const int64_t of_task = th_smaller(panels / threads, TASK_PACK_PANELS);
     return th_larger(of_task, 1) * p->multiply.columns;
 }
 
@@ -226,18 +230,18 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     th_product_plan p = {
         .kernels = th_kernels_for(machine, dtype), .product = *product, .size = th_element_size(dtype)};
     const th_precision precision = th_product_precision(machine, dtype, product);
-    p.parts = precision != TH_PRECISION_FLOAT32;
+    p.has_parts = precision != TH_PRECISION_FLOAT32;
     p.multiply = th_product_kernels_of(machine, dtype, precision);
-    p.own_columns = OWN_PANELS * p.multiply.columns;
-    p.c_buffer = product->c_col != 1;
+    p.task_pack_columns = TASK_PACK_PANELS * p.multiply.columns;
+    p.buffers_c = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);
     plan_rows(&p, tasks, threads);
     plan_b(&p);
     plan_columns(&p, tasks);
     balance_rows(&p, threads);
     plan_a(&p);
-    p.pack_columns = columns_to_pack(&p, threads);
-    p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
+    p.team_pack_columns = columns_packed_for_team(&p, threads);
+    p.c_bytes = p.buffers_c ? (size_t)(p.row_block * p.column_block * p.size) : 0;
     p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes) + p.load_bytes;
     return p;
 }

@@ -8,26 +8,27 @@
 #include "kernels/sizes.h"
 
 /* How a task reads B. */
-typedef enum th_product_b {
-    TH_B_IN_PLACE, /* its rows are contiguous */
-    TH_B_STREAM,   /* in place, over all steps: its columns are contiguous, and C has one to three rows */
-    TH_B_FEW_ROWS, /* in place, or from loaded columns, transposed in registers: C has few rows */
-    TH_B_OWN,      /* from panels that the task packs, a few at a time */
-    TH_B_SHARED    /* from panels that the team packs for all tasks */
-} th_product_b;
+typedef enum th_b_source {
+    TH_B_IN_PLACE,    /* its rows are contiguous */
+    TH_B_STREAM,      /* in place, over all steps: its columns are contiguous, and C has one to three rows */
+    TH_B_FEW_ROWS,    /* in place, or from loaded columns, transposed in registers: C has few rows */
+    TH_B_TASK_PANELS, /* from panels that the task packs, a few at a time */
+    TH_B_TEAM_PANELS  /* from panels that the team packs for all tasks */
+} th_b_source;
 
 typedef struct th_product_plan {
     const th_kernels *kernels;
     th_product_kernels multiply;
     th_product product;
-    int64_t size; /* bytes of an element */
-    bool
-        parts; /* operands are split into bfloat16 parts when they are packed; with TH_B_FEW_ROWS B is split when read */
-    th_product_b b;
-    bool pack_a, a_shared, c_buffer;  /* a_shared: the team packs A for all tasks */
+    int64_t size;   /* bytes of an element */
+    bool has_parts; /* operands are split into bfloat16 parts when packed, or with TH_B_FEW_ROWS when B is read */
+    th_b_source b_source;
+    bool packs_a;
+    bool a_shared;                    /* the team packs A for all tasks */
+    bool buffers_c;                   /* a task writes C through a buffer */
     int64_t row_block, column_block;  /* of a task */
-    int64_t own_columns;              /* of B that a task packs at a time */
-    int64_t pack_columns;             /* of B that a task packs for the team */
+    int64_t task_pack_columns;        /* of B that a task packs at a time */
+    int64_t team_pack_columns;        /* of B that a task packs for the team */
     int64_t pass_columns, pass_steps; /* of C, and of k, in one pass */
     int64_t block_steps;              /* of k that one call of a kernel multiplies: TH_PRODUCT_BLOCK, or all */
     int64_t load_columns; /* columns of a stored B that are loaded at a time, whole panels; 0 if none is loaded */
@@ -47,7 +48,7 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
 /* Returns whether kernels read the stored B directly: if the product is in float32. */
 static inline bool th_product_packs_stored(const th_product_plan *p)
 {
-    return p->product.b_storage && !p->parts && p->size == (int64_t)sizeof(float);
+    return p->product.b_storage && !p->has_parts && p->size == (int64_t)sizeof(float);
 }
 
 /* Returns the kernels that multiply in this precision. */
