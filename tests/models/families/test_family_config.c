@@ -397,14 +397,14 @@ START_TEST(the_closest_candidate)
                                          .block.scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(found, cases[i].found, sizeof found);
-        ck_assert_int_eq(th_choose(ctx, "asker", &candidates, &o, cases[i].only), cases[i].chosen);
+        ck_assert_int_eq(th_first_candidate(ctx, "asker", &candidates, &o, cases[i].only), cases[i].chosen);
         ck_assert_int_eq(th_error_code(ctx), cases[i].message ? TH_ERROR_ARGUMENT : TH_OK);
         if (cases[i].message)
             ck_assert_str_eq(th_error_text(ctx), cases[i].message);
         th_error_clear(ctx);
     }
     memcpy(found, (const int[]){1, -2, 0}, sizeof found);
-    ck_assert_int_eq(th_choose(ctx, "asker", &candidates, &o, -1), -1);
+    ck_assert_int_eq(th_first_candidate(ctx, "asker", &candidates, &o, -1), -1);
     ck_assert_int_eq(th_error_code(ctx), TH_ERROR_MEMORY);
     th_error_clear(ctx);
 }
