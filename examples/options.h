@@ -97,15 +97,17 @@ static inline void print_help(const char *about, const program_option *options)
     char low[32], high[32], standard[32];
     exit_unless_first();
     printf("%s\n\n", about);
-    for (const program_option *o = options; o->name; o++) {
-        if (o->group)
-            printf("%s%s\n", o == options ? "" : "\n", o->group);
-        printf("  --%-18s %s", o->name, o->help);
-        if (o->integer || o->real)
-            printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
-                   o->standard ? o->standard : spell_number(o->integer ? (double)*o->integer : *o->real, standard));
-        else if (o->text && (o->standard || *o->text))
-            printf(" (default %s)", o->standard ? o->standard : *o->text);
+    for (const program_option *option = options; option->name; option++) {
+        if (option->group)
+            printf("%s%s\n", option == options ? "" : "\n", option->group);
+        printf("  --%-18s %s", option->name, option->help);
+        if (option->integer || option->real)
+            printf(" (%s to %s, default %s)", spell_number(option->low, low), spell_number(option->high, high),
+                   option->standard
+                       ? option->standard
+                       : spell_number(option->integer ? (double)*option->integer : *option->real, standard));
+        else if (option->text && (option->standard || *option->text))
+            printf(" (default %s)", option->standard ? option->standard : *option->text);
         printf("\n");
     }
     printf("%s  -h, --%-14s %s\n  --%-18s %s\n", options->name ? "\n" : "", "help", "print this help and exit",
@@ -113,33 +115,33 @@ static inline void print_help(const char *about, const program_option *options)
     exit_after_printing();
 }
 
-static inline void set_option(const char *program, const program_option *o, const char *argument)
+static inline void set_option(const char *program, const program_option *option, const char *argument)
 {
-    if (o->given)
-        *o->given = true;
-    if (o->flag) {
-        *o->flag = true;
+    if (option->given)
+        *option->given = true;
+    if (option->flag) {
+        *option->flag = true;
         return;
     }
     char *end;
     const double value = strtod(argument, &end);
     const bool is_number = end != argument && *end == 0;
-    const bool is_word = o->text && (!o->real || !is_number);
+    const bool is_word = option->text && (!option->real || !is_number);
     if (is_word) {
-        *o->text = argument;
+        *option->text = argument;
         return;
     }
-    const bool is_valid = is_number && value >= o->low && value <= o->high; /* false for NaN */
-    if (!is_valid || (o->integer && value != floor(value))) {
+    const bool is_in_range = is_number && value >= option->low && value <= option->high; /* false for NaN */
+    if (!is_in_range || (option->integer && value != floor(value))) {
         char problem[160], low[32], high[32];
-        snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", o->name,
-                 o->integer ? " whole" : "", spell_number(o->low, low), spell_number(o->high, high));
+        snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", option->name,
+                 option->integer ? " whole" : "", spell_number(option->low, low), spell_number(option->high, high));
         refuse(program, problem, argument);
     }
-    if (o->integer)
-        *o->integer = (int64_t)value;
+    if (option->integer)
+        *option->integer = (int64_t)value;
     else
-        *o->real = value;
+        *option->real = value;
 }
 
 /* Parses options and at most max other words, which it stores in `words`. Returns the number of words. about: the first
@@ -192,16 +194,16 @@ static inline void finish_output(const char *program)
 }
 
 /* Writes a word to standard error, quoted if a shell would otherwise read another word. */
-static inline void print_shell_word(const char *is_word)
+static inline void print_shell_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
-    if (*is_word && is_word[strspn(is_word, plain)] == 0) {
-        fputs(is_word, stderr);
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, stderr);
         return;
     }
     fputc('\'', stderr);
-    for (; *is_word; is_word++)
-        fputs(*is_word == '\'' ? "'\\''" : (const char[]){*is_word, 0}, stderr);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, stderr);
     fputc('\'', stderr);
 }
 

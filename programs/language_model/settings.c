@@ -126,10 +126,10 @@ const program_option *append_options(const program_option *more)
 {
     static program_option table[MAX_OPTIONS + 1];
     int count = 0;
-    for (const program_option *o = run_options; o->name; o++)
-        table[count++] = *o;
-    for (const program_option *o = more; o->name && count < MAX_OPTIONS; o++)
-        table[count++] = *o;
+    for (const program_option *option = run_options; option->name; option++)
+        table[count++] = *option;
+    for (const program_option *option = more; option->name && count < MAX_OPTIONS; option++)
+        table[count++] = *option;
     table[count] = (program_option){0};
     return table;
 }
@@ -259,9 +259,9 @@ void set_learning_rates(void)
 /* Longer texts could be saved, but not loaded. */
 static void refuse_long_texts(void)
 {
-    for (const program_option *o = run_options; o->name; o++)
-        if (o->text && *o->text && strlen(*o->text) > MAX_TEXT)
-            refuse(PROGRAM, "this option takes at most 4096 bytes: --", o->name);
+    for (const program_option *option = run_options; option->name; option++)
+        if (option->text && *option->text && strlen(*option->text) > MAX_TEXT)
+            refuse(PROGRAM, "this option takes at most 4096 bytes: --", option->name);
 }
 
 void complete_settings(void)

@@ -96,13 +96,13 @@ const program_option derived_settings[] = {
     {0},
 };
 
-static json_t *option_to_json(const program_option *o)
+static json_t *option_to_json(const program_option *option)
 {
-    return o->integer ? json_integer((json_int_t)*o->integer)
-           : o->real  ? json_real(*o->real)
-           : o->flag  ? json_boolean(*o->flag)
-           : *o->text ? json_string(*o->text)
-                      : json_null();
+    return option->integer ? json_integer((json_int_t)*option->integer)
+           : option->real  ? json_real(*option->real)
+           : option->flag  ? json_boolean(*option->flag)
+           : *option->text ? json_string(*option->text)
+                           : json_null();
 }
 
 /* Returns other_layers as digits. */
@@ -170,8 +170,8 @@ char *settings_to_json(void)
     other_layers = other_layers_to_text();
     bool complete = json_object_set_new(object, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
-        for (const program_option *o = tables[i]; o->name; o++)
-            complete = json_object_set_new(object, o->name, option_to_json(o)) == 0 && complete;
+        for (const program_option *option = tables[i]; option->name; option++)
+            complete = json_object_set_new(object, option->name, option_to_json(option)) == 0 && complete;
     char *text = complete ? json_dumps(object, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
     json_decref(object);
     if (text == NULL)
@@ -201,50 +201,51 @@ static _Noreturn void refuse_member(const char *file, const char *name, const js
     abort(); /* not reached */
 }
 
-static bool may_be_null(const program_option *o)
+static bool may_be_null(const program_option *option)
 {
-    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
-           o->text == &chosen.lora_targets || o->text == &chosen.chat || o->text == &chosen.validation_file;
+    return option->text == &chosen.from || option->text == &chosen.freeze || option->text == &chosen.prompt ||
+           option->text == &chosen.lora_targets || option->text == &chosen.chat ||
+           option->text == &chosen.validation_file;
 }
 
-static bool is_valid(const program_option *o, const json_t *value)
+static bool is_valid(const program_option *option, const json_t *value)
 {
     const double number = json_number_value(value); /* 0 if it is not a number */
-    const bool in_range = number >= o->low && number <= o->high;
-    return o->flag      ? json_is_boolean(value)
-           : o->integer ? json_is_integer(value) && in_range
-           : o->real    ? json_is_number(value) && in_range
-                        : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
-                           (json_is_null(value) && may_be_null(o));
+    const bool in_range = number >= option->low && number <= option->high;
+    return option->flag      ? json_is_boolean(value)
+           : option->integer ? json_is_integer(value) && in_range
+           : option->real    ? json_is_number(value) && in_range
+                             : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
+                                (json_is_null(value) && may_be_null(option));
 }
 
 /* Describes the values that is_valid accepts. */
-static const char *describe_valid_values(const program_option *o, char *text, size_t bytes)
+static const char *describe_valid_values(const program_option *option, char *text, size_t bytes)
 {
     char low[32], high[32];
-    if (o->flag)
+    if (option->flag)
         return "true or false";
-    if (o->text && !o->real)
-        return may_be_null(o) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
-    snprintf(text, bytes, "a%s number, %s to %s", o->integer ? " whole" : "", spell_number(o->low, low),
-             spell_number(o->high, high));
+    if (option->text && !option->real)
+        return may_be_null(option) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
+    snprintf(text, bytes, "a%s number, %s to %s", option->integer ? " whole" : "", spell_number(option->low, low),
+             spell_number(option->high, high));
     return text;
 }
 
 /* Stores one value. */
-static void set_option_from_json(const program_option *o, const json_t *value, const char *file)
+static void set_option_from_json(const program_option *option, const json_t *value, const char *file)
 {
     char wanted[100];
-    if (!is_valid(o, value))
-        refuse_member(file, o->name, value, describe_valid_values(o, wanted, sizeof wanted));
-    if (o->flag)
-        *o->flag = json_is_true(value);
-    if (o->integer)
-        *o->integer = json_integer_value(value);
-    if (o->real)
-        *o->real = json_number_value(value);
-    if (o->text)
-        *o->text = json_string_value(value); /* NULL for null */
+    if (!is_valid(option, value))
+        refuse_member(file, option->name, value, describe_valid_values(option, wanted, sizeof wanted));
+    if (option->flag)
+        *option->flag = json_is_true(value);
+    if (option->integer)
+        *option->integer = json_integer_value(value);
+    if (option->real)
+        *option->real = json_number_value(value);
+    if (option->text)
+        *option->text = json_string_value(value); /* NULL for null */
 }
 
 static void add_missing(json_t *object, const char *name, json_t *value)
@@ -258,10 +259,13 @@ static void add_missing(json_t *object, const char *name, json_t *value)
 static void add_settings_of_older_versions(json_t *object)
 {
     /* Models of older versions had no such options: 0 is their default. */
-    for (const program_option *o = derived_settings; o->name; o++)
-        if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(object, o->name) == NULL &&
-            o->low <= 0)
-            json_object_set_new(object, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
+    for (const program_option *option = derived_settings; option->name; option++)
+        if (strncmp(option->name, "model.", strlen("model.")) == 0 && json_object_get(object, option->name) == NULL &&
+            option->low <= 0)
+            json_object_set_new(object, option->name,
+                                option->flag   ? json_false()
+                                : option->text ? json_string("")
+                                               : json_integer(0));
     add_missing(object, "precision", json_string("float32"));
     add_missing(object, "shards", json_integer(1));
     add_missing(object, "local-steps", json_integer(0));
@@ -328,8 +332,8 @@ void settings_from_json(const char *text, const char *file)
     }
     add_settings_of_older_versions(object);
     for (int i = 0; i < 2; i++)
-        for (const program_option *o = tables[i]; o->name; o++)
-            set_option_from_json(o, json_object_get(object, o->name), file);
+        for (const program_option *option = tables[i]; option->name; option++)
+            set_option_from_json(option, json_object_get(object, option->name), file);
     check_consistency(object, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;

@@ -58,11 +58,11 @@ const program_option *tuning_options(const program_option *more)
     static program_option table[MAX_OPTIONS + 1];
     const char *group = NULL; /* of an option that is left out; the next option gets it */
     int count = 0;
-    for (const program_option *o = append_options(more); o->name; o++) {
-        group = o->group ? o->group : group;
-        if (is_of_new_models(o->name))
+    for (const program_option *option = append_options(more); option->name; option++) {
+        group = option->group ? option->group : group;
+        if (is_of_new_models(option->name))
             continue;
-        table[count] = with_tuning_default(*o);
+        table[count] = with_tuning_default(*option);
         table[count++].group = group;
         group = NULL;
     }

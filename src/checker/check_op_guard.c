@@ -100,12 +100,12 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int differin
     const size_t scratch = scratch_bytes(call);
     const int fill = fill_for(differing, TARGETS), scratch_fill = fill_for(differing, SCRATCH);
     for (int i = 0; i < guard->count; i++) {
-        const th_guarded *g = &guard->guarded[i];
-        memset(g->block, fill, g->block_bytes);
-        if (!g->may_be_read || g->bytes == 0)
+        const th_guarded *guarded = &guard->guarded[i];
+        memset(guarded->block, fill, guarded->block_bytes);
+        if (!guarded->may_be_read || guarded->bytes == 0)
             continue;
-        th_copy_elements_out(&g->original, g->original.data, g->result[slot], TH_AS_IT_IS);
-        th_copy_elements_in(&g->original, g->element, g->result[slot]);
+        th_copy_elements_out(&guarded->original, guarded->original.data, guarded->result[slot], TH_AS_IT_IS);
+        th_copy_elements_in(&guarded->original, guarded->element, guarded->result[slot]);
     }
     if (scratch) {
         memset(call->scratch, scratch_fill, scratch + TH_WALL);
@@ -120,14 +120,14 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int differin
     if (scratch)
         call->scratch = (char *)call->scratch - TH_WALL;
     for (int i = 0; i < guard->count; i++) {
-        const th_guarded *g = &guard->guarded[i];
-        th_copy_elements_out(&g->original, g->element, g->result[slot], fill);
-        if (!th_bytes_are(g->block, g->block_bytes, fill))
+        const th_guarded *guarded = &guard->guarded[i];
+        th_copy_elements_out(&guarded->original, guarded->element, guarded->result[slot], fill);
+        if (!th_bytes_are(guarded->block, guarded->block_bytes, fill))
             th_guard_note_mistake(guard, "%s wrote outside the memory of %s", th_kernel_name(backward),
-                                  TH_ARRAY_NAME(g->array));
-        if (g->array->data != g->element || !th_same_sizes(g->array, &g->original))
+                                  TH_ARRAY_NAME(guarded->array));
+        if (guarded->array->data != guarded->element || !th_same_sizes(guarded->array, &guarded->original))
             th_guard_note_mistake(guard, "%s changed the data pointer or the sizes of %s", th_kernel_name(backward),
-                                  TH_ARRAY_NAME(g->array));
+                                  TH_ARRAY_NAME(guarded->array));
     }
 }
 
@@ -147,19 +147,19 @@ static const th_guarded *first_difference(const th_guard *guard)
 static void check_written(th_guard *guard, const th_call *call, bool backward)
 {
     for (int i = 0; i < guard->count; i++) {
-        const th_guarded *g = &guard->guarded[i];
-        const size_t size = th_dtype_size(g->original.dtype);
+        const th_guarded *guarded = &guard->guarded[i];
+        const size_t size = th_dtype_size(guarded->original.dtype);
         int64_t index[TH_MAX_DIMS];
-        for (size_t at = 0; at < g->bytes && !g->may_be_read; at += size) {
-            if (!th_bytes_are(g->result[0] + at, size, TH_FILL) ||
-                !th_bytes_are(g->result[1] + at, size, TH_OTHER_FILL))
+        for (size_t at = 0; at < guarded->bytes && !guarded->may_be_read; at += size) {
+            if (!th_bytes_are(guarded->result[0] + at, size, TH_FILL) ||
+                !th_bytes_are(guarded->result[1] + at, size, TH_OTHER_FILL))
                 continue;
             char text[160] = "";
-            th_index_at(g->original.ndim, g->original.size, (int64_t)(at / size), index);
-            for (int d = 0; d < g->original.ndim; d++)
+            th_index_at(guarded->original.ndim, guarded->original.size, (int64_t)(at / size), index);
+            for (int d = 0; d < guarded->original.ndim; d++)
                 th_append(text, sizeof text, "%s%lld", d ? "," : "[", (long long)index[d]);
             th_guard_note_mistake(guard, "%s wrote nothing to %s%s%s%s", th_kernel_name(backward),
-                                  TH_ARRAY_NAME(g->array), text, text[0] ? "]" : "",
+                                  TH_ARRAY_NAME(guarded->array), text, text[0] ? "]" : "",
                                   backward ? " (call->add is false: it has to overwrite every element)" : "");
             return;
         }

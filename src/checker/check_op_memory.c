@@ -159,15 +159,15 @@ static void list_written_arrays(th_guard *guard, const th_call *call, bool backw
 }
 
 /* Finds the array that the driver lets this gradient overwrite. */
-static void find_alias(th_guarded *g, const th_call *call)
+static void find_alias(th_guarded *guarded, const th_call *call)
 {
-    for (int i = 0; i < call->n_inputs && g->bytes; i++)
-        if (call->input[i].given && call->input[i].data == g->original.data)
-            g->alias = &call->input[i];
-    for (int i = 0; i < call->n_outputs && g->bytes; i++)
-        if (call->output_gradient[i].given && call->output_gradient[i].data == g->original.data)
-            g->alias = &call->output_gradient[i];
-    g->may_be_read |= g->alias != NULL;
+    for (int i = 0; i < call->n_inputs && guarded->bytes; i++)
+        if (call->input[i].given && call->input[i].data == guarded->original.data)
+            guarded->alias = &call->input[i];
+    for (int i = 0; i < call->n_outputs && guarded->bytes; i++)
+        if (call->output_gradient[i].given && call->output_gradient[i].data == guarded->original.data)
+            guarded->alias = &call->output_gradient[i];
+    guarded->may_be_read |= guarded->alias != NULL;
 }
 
 th_array *th_guard_operand(const th_call *call, int i)
@@ -234,13 +234,13 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
     list_written_arrays(guard, call, backward);
     guard->missing_bytes = missing_span(call, backward);
     for (int i = 0; i < guard->count; i++) {
-        th_guarded *g = &guard->guarded[i];
-        const size_t span = span_bytes(&g->original);
-        g->bytes = (size_t)th_array_numel(&g->original) * th_dtype_size(g->original.dtype);
-        g->block_bytes = th_aligned(TH_WALL + 2 * span + TH_WALL + TH_ALIGNMENT);
-        total += g->block_bytes + 2 * th_aligned(g->bytes);
+        th_guarded *guarded = &guard->guarded[i];
+        const size_t span = span_bytes(&guarded->original);
+        guarded->bytes = (size_t)th_array_numel(&guarded->original) * th_dtype_size(guarded->original.dtype);
+        guarded->block_bytes = th_aligned(TH_WALL + 2 * span + TH_WALL + TH_ALIGNMENT);
+        total += guarded->block_bytes + 2 * th_aligned(guarded->bytes);
         if (backward)
-            find_alias(g, call);
+            find_alias(guarded, call);
     }
     if (!reserve_memory(guard, call->ctx, total + 2 * guard->missing_bytes)) {
         guard->count = 0;
@@ -249,21 +249,21 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
     }
     unsigned char *next = guard->memory;
     for (int i = 0; i < guard->count; i++) {
-        th_guarded *g = &guard->guarded[i];
+        th_guarded *guarded = &guard->guarded[i];
         int64_t before = 0, behind = 0;
-        if (g->bytes)
-            th_compute_extent(&g->original, &before, &behind);
-        const int64_t element = (int64_t)th_dtype_size(g->original.dtype);
-        const size_t misalignment = (uintptr_t)((char *)g->original.data - before * element) % TH_ALIGNMENT;
-        g->block = next;
-        g->element =
+        if (guarded->bytes)
+            th_compute_extent(&guarded->original, &before, &behind);
+        const int64_t element = (int64_t)th_dtype_size(guarded->original.dtype);
+        const size_t misalignment = (uintptr_t)((char *)guarded->original.data - before * element) % TH_ALIGNMENT;
+        guarded->block = next;
+        guarded->element =
             next + TH_WALL + misalignment + (size_t)(before * element); /* the offset in a cache line stays the same */
-        g->result[0] = next + g->block_bytes;
-        g->result[1] = g->result[0] + th_aligned(g->bytes);
-        next = g->result[1] + th_aligned(g->bytes);
-        g->array->data = g->element;
-        if (g->alias)
-            g->alias->data = g->element;
+        guarded->result[0] = next + guarded->block_bytes;
+        guarded->result[1] = guarded->result[0] + th_aligned(guarded->bytes);
+        next = guarded->result[1] + th_aligned(guarded->bytes);
+        guarded->array->data = guarded->element;
+        if (guarded->alias)
+            guarded->alias->data = guarded->element;
     }
     guard->missing[0] = next;
     guard->missing[1] = next + guard->missing_bytes;
@@ -275,11 +275,11 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
 void th_guard_move_back(th_guard *guard)
 {
     for (int i = 0; i < guard->count; i++) {
-        const th_guarded *g = &guard->guarded[i];
-        *g->array = g->original;
-        if (g->alias)
-            g->alias->data = g->original.data;
-        th_copy_elements_in(&g->original, g->original.data, g->result[1]);
+        const th_guarded *guarded = &guard->guarded[i];
+        *guarded->array = guarded->original;
+        if (guarded->alias)
+            guarded->alias->data = guarded->original.data;
+        th_copy_elements_in(&guarded->original, guarded->original.data, guarded->result[1]);
     }
 }
 

@@ -132,37 +132,38 @@ static void list_names(const th_graph *graph, uint32_t mask, bool inputs, char *
     }
 }
 
-static void report_masks(const th_graph *graph, const th_variant *v, sentence *s)
+static void report_masks(const th_graph *graph, const th_variant *variant, sentence *s)
 {
     char names[160];
-    const uint32_t missing = graph->checked_mask & ~v->required_inputs;
-    if (missing && !th_variant_repeats_input(v)) {
-        const bool few = th_mask_count(v->required_inputs) <= th_mask_count(missing);
-        list_names(graph, few ? v->required_inputs : missing, true, names, sizeof names);
+    const uint32_t missing = graph->checked_mask & ~variant->required_inputs;
+    if (missing && !th_variant_repeats_input(variant)) {
+        const bool few = th_mask_count(variant->required_inputs) <= th_mask_count(missing);
+        list_names(graph, few ? variant->required_inputs : missing, true, names, sizeof names);
         if (few)
-            add_condition(s, "only %s require%s a gradient", names, th_mask_count(v->required_inputs) == 1 ? "s" : "");
+            add_condition(s, "only %s require%s a gradient", names,
+                          th_mask_count(variant->required_inputs) == 1 ? "s" : "");
         else
             add_condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
     }
-    if (th_mask_count(v->given_outputs) > 1 && !th_variant_has_other_values(v)) {
-        list_names(graph, v->given_outputs, false, names, sizeof names);
+    if (th_mask_count(variant->given_outputs) > 1 && !th_variant_has_other_values(variant)) {
+        list_names(graph, variant->given_outputs, false, names, sizeof names);
         add_condition(s, "outputs %s have a gradient at the same time", names);
     }
 }
 
-static void report_conditions(const th_graph *graph, const th_variant *v, sentence *s)
+static void report_conditions(const th_graph *graph, const th_variant *variant, sentence *s)
 {
-    const uint32_t flags = v->flags & graph->guard->original->flags;
-    report_masks(graph, v, s);
-    if (th_variant_repeats_input(v))
+    const uint32_t flags = variant->flags & graph->guard->original->flags;
+    report_masks(graph, variant, s);
+    if (th_variant_repeats_input(variant))
         add_condition(s, "the operation is called with the same tensor twice (%s and %s)",
-                      INPUT_NAME(v->same_inputs[0]), INPUT_NAME(v->same_inputs[1]));
-    if (v->expanded_input)
-        add_condition(s, "%s is expanded, with a stride of 0", INPUT_NAME(v->expanded_input - 1));
-    if (v->special_input)
+                      INPUT_NAME(variant->same_inputs[0]), INPUT_NAME(variant->same_inputs[1]));
+    if (variant->expanded_input)
+        add_condition(s, "%s is expanded, with a stride of 0", INPUT_NAME(variant->expanded_input - 1));
+    if (variant->special_input)
         add_condition(s, "an element of %s is NaN or infinite, on which these outputs do not depend",
-                      INPUT_NAME(v->special_input - 1));
-    if (v->followed)
+                      INPUT_NAME(variant->special_input - 1));
+    if (variant->followed)
         add_condition(s, "another call with other inputs comes between forward and backward");
     if (flags & TH_OP_IN_PLACE)
         add_condition(s, "an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
@@ -170,19 +171,19 @@ static void report_conditions(const th_graph *graph, const th_variant *v, senten
         add_condition(s, "the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
     if (flags & TH_OP_RECOMPUTE)
         add_condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
-    if (v->precomputed && graph->guard->original->precomputed)
+    if (variant->precomputed && graph->guard->original->precomputed)
         add_condition(s, "forward computes its gradients (.precomputed)");
-    if (v->inputs_are_results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
+    if (variant->inputs_are_results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
         add_condition(s, "its inputs are results of other operations");
-    if (v->recomputed)
+    if (variant->recomputed)
         add_condition(s, "its values are recomputed (th_scope_begin_recomputed)");
-    if (v->shares_inputs)
+    if (variant->shares_inputs)
         add_condition(s, "others read its inputs too, so that gradients are added up (call->add)");
-    if (v->passes > 1)
+    if (variant->passes > 1)
         add_condition(s, "a second backward adds to the gradients of the first");
-    if (v->scale != 0)
-        add_condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", v->scale);
-    if (v->half)
+    if (variant->scale != 0)
+        add_condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", variant->scale);
+    if (variant->half)
         add_condition(s, "every second element of the output gradients is 0: the rule is not linear in them");
 }
 

@@ -126,73 +126,73 @@ static void for_each_subset(variant_runs *r, void (*try_with)(variant_runs *r, u
 /* Tries every subset of the output gradients. */
 static void try_given_outputs(variant_runs *r, uint32_t required)
 {
-    th_variant v = full_variant(r->graph);
-    const int n = th_mask_count(v.required_inputs), inputs = n <= ALL_SUBSETS ? 1 << n : MAX_COMBINATIONS;
-    const bool few = inputs << th_mask_count(v.given_outputs) <= 2 * MAX_COMBINATIONS;
-    const uint32_t all = v.given_outputs;
-    v.required_inputs = required;
-    try_variant(r, &v);
+    th_variant variant = full_variant(r->graph);
+    const int n = th_mask_count(variant.required_inputs), inputs = n <= ALL_SUBSETS ? 1 << n : MAX_COMBINATIONS;
+    const bool few = inputs << th_mask_count(variant.given_outputs) <= 2 * MAX_COMBINATIONS;
+    const uint32_t all = variant.given_outputs;
+    variant.required_inputs = required;
+    try_variant(r, &variant);
     for (uint32_t given = (all - 1) & all; given && (few || required == r->graph->checked_mask);
          given = (given - 1) & all) {
-        v.given_outputs = given;
-        try_variant(r, &v);
+        variant.given_outputs = given;
+        try_variant(r, &variant);
     }
 }
 
 static void try_shared_inputs(variant_runs *r, uint32_t required)
 {
-    th_variant v = full_variant(r->graph);
-    v.required_inputs = required;
-    v.shares_inputs = true;
-    try_variant(r, &v);
+    th_variant variant = full_variant(r->graph);
+    variant.required_inputs = required;
+    variant.shares_inputs = true;
+    try_variant(r, &variant);
 }
 
 static void try_claims(variant_runs *r, uint32_t required)
 {
-    th_variant v = full_variant(r->graph);
-    v.required_inputs = required;
-    try_variant(r, &v);
+    th_variant variant = full_variant(r->graph);
+    variant.required_inputs = required;
+    try_variant(r, &variant);
 }
 
 /* Tries the other conditions, a few at a time. */
 static void try_conditions(variant_runs *r)
 {
     const th_graph *graph = r->graph;
-    th_variant v = full_variant(graph);
-    v.recomputed = true;
-    try_variant(r, &v);
-    v.recomputed = false;
-    v.followed = graph->others != NULL;
-    try_variant(r, &v);
-    v.followed = false;
-    v.scale = LARGE;
-    try_variant(r, &v);
-    v.shares_inputs = true;
-    v.scale = SMALL;
-    try_variant(r, &v);
-    v = plainest_variant(graph);
-    v.precomputed = true;
-    v.flags = every_flag;
-    v.passes = 2;
-    try_variant(r, &v);
+    th_variant variant = full_variant(graph);
+    variant.recomputed = true;
+    try_variant(r, &variant);
+    variant.recomputed = false;
+    variant.followed = graph->others != NULL;
+    try_variant(r, &variant);
+    variant.followed = false;
+    variant.scale = LARGE;
+    try_variant(r, &variant);
+    variant.shares_inputs = true;
+    variant.scale = SMALL;
+    try_variant(r, &variant);
+    variant = plainest_variant(graph);
+    variant.precomputed = true;
+    variant.flags = every_flag;
+    variant.passes = 2;
+    try_variant(r, &variant);
 }
 
 /* Runs with each half of the output gradients: the results must add up to the gradients of the whole. */
 static void try_halves(variant_runs *r)
 {
     th_graph *graph = r->graph;
-    th_variant v = plainest_variant(graph);
+    th_variant variant = plainest_variant(graph);
     double *sum = r->done ? NULL : th_checker_allocate(graph->ctx, "check_op", graph->columns);
-    for (v.half = 1; v.half <= 2 && sum && !r->done; v.half++) {
-        r->done = !th_graph_run(graph, &v);
+    for (variant.half = 1; variant.half <= 2 && sum && !r->done; variant.half++) {
+        r->done = !th_graph_run(graph, &variant);
         for (int64_t c = 0; c < graph->columns && !r->done; c++)
             sum[c] += graph->gradient[c];
     }
     if (sum && !r->done) {
-        v.half = 2;
+        variant.half = 2;
         memcpy(graph->gradient, sum, (size_t)graph->columns * sizeof *sum);
-        if (th_variant_is_wrong(graph, &v)) {
-            th_variant_report(graph, &v, r->report);
+        if (th_variant_is_wrong(graph, &variant)) {
+            th_variant_report(graph, &variant, r->report);
             r->done = true;
         }
     }
@@ -210,8 +210,8 @@ static bool are_alike(const th_graph *graph, int a, int b)
 static bool run_with_other_values(variant_runs *r)
 {
     th_graph *graph = r->graph;
-    const th_variant v = plainest_variant(graph);
-    r->done = r->done || !th_graph_run(graph, &v);
+    const th_variant variant = plainest_variant(graph);
+    r->done = r->done || !th_graph_run(graph, &variant);
     memcpy(graph->other_gradient, graph->gradient, (size_t)graph->columns * sizeof *graph->other_gradient);
     graph->other_size = th_largest_magnitude(graph->other_gradient, graph->columns);
     return !r->done;
@@ -229,10 +229,10 @@ static void try_repeated_input(variant_runs *r, int a, int b)
     r->done = graph->inputs[b] == NULL || !run_with_other_values(r);
     th_tensor_free(graph->inputs[b]);
     graph->inputs[b] = original;
-    th_variant v = full_variant(graph);
-    v.same_inputs[0] = a;
-    v.same_inputs[1] = b;
-    try_variant(r, &v);
+    th_variant variant = full_variant(graph);
+    variant.same_inputs[0] = a;
+    variant.same_inputs[1] = b;
+    try_variant(r, &variant);
     th_graph_end_other_values(graph);
 }
 
@@ -284,13 +284,13 @@ static void change_last_places(const th_graph *graph, int i)
 static bool run_with_equal_elements(variant_runs *r, int i)
 {
     th_graph *graph = r->graph;
-    const th_variant v = plainest_variant(graph), compared = {.required_inputs = v.required_inputs,
-                                                              .given_outputs = v.given_outputs,
-                                                              .expanded_input = i + 1};
+    const th_variant variant = plainest_variant(graph), compared = {.required_inputs = variant.required_inputs,
+                                                                    .given_outputs = variant.given_outputs,
+                                                                    .expanded_input = i + 1};
     if (!run_with_other_values(r))
         return false;
     change_last_places(graph, i);
-    r->done = !th_graph_run(graph, &v);
+    r->done = !th_graph_run(graph, &variant);
     return !r->done && !th_variant_is_wrong(graph, &compared);
 }
 
@@ -328,10 +328,10 @@ static void try_expanded(variant_runs *r, int i, int axis)
         if (compares && graph->checked[i])
             sum_expanded_gradient(graph, i, axis);
         graph->inputs[i] = base;
-        th_variant v = full_variant(graph);
-        v.expanded_input = i + 1;
+        th_variant variant = full_variant(graph);
+        variant.expanded_input = i + 1;
         if (compares)
-            try_variant(r, &v);
+            try_variant(r, &variant);
         graph->inputs[i] = original;
     }
     th_graph_end_other_values(graph);
@@ -364,11 +364,11 @@ static void try_all_expanded(variant_runs *r)
 
 bool th_variants_mode_matters(th_graph *graph)
 {
-    th_variant v[2] = {plainest_variant(graph), full_variant(graph)};
+    th_variant variant[2] = {plainest_variant(graph), full_variant(graph)};
     bool matters = false;
     for (int i = 0; i < 2 && !matters && !graph->ctx->error; i++) {
-        v[i].other_mode = true;
-        matters = is_still_wrong(graph, &v[i]);
+        variant[i].other_mode = true;
+        matters = is_still_wrong(graph, &variant[i]);
     }
     if (graph->ctx->error != TH_ERROR_MEMORY)
         th_error_clear(graph->ctx); /* the operation does not run in this mode */
@@ -380,9 +380,9 @@ bool th_variants_mode_matters(th_graph *graph)
 bool th_variants_set_reference(th_graph *graph)
 {
     for (uint32_t remaining = graph->output_mask; remaining; remaining &= remaining - 1) {
-        th_variant v = plainest_variant(graph);
-        v.given_outputs = remaining & ~(remaining - 1);
-        if (!th_graph_run(graph, &v) || graph->finding[0])
+        th_variant variant = plainest_variant(graph);
+        variant.given_outputs = remaining & ~(remaining - 1);
+        if (!th_graph_run(graph, &variant) || graph->finding[0])
             return false;
         memcpy(graph->reference[th_mask_first(remaining)], graph->gradient,
                (size_t)graph->columns * sizeof *graph->gradient);

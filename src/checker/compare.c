@@ -105,7 +105,7 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 /* -- analytic gradients -- */
 
 /* The arrays of a comparison. */
-typedef struct workspace {
+typedef struct compare_workspace {
     double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
     double *unit;               /* [rows]: 0 between backwards; NULL in fast mode */
     double *cotangent;          /* [rows]: random */
@@ -117,121 +117,124 @@ typedef struct workspace {
     double largest;            /* largest analytic derivative of the leaf */
     th_shape output_shape;
     th_comparison comparison;
-} workspace;
+} compare_workspace;
 
-static bool compute_analytic_gradients(th_checker *checker, workspace *w)
+static bool compute_analytic_gradients(th_checker *checker, compare_workspace *work)
 {
     th_tensor_impl *output = run_recorded(checker);
-    random_vector(checker, w->cotangent, checker->rows);
+    random_vector(checker, work->cotangent, checker->rows);
     bool good = output != NULL;
     if (good) {
-        w->output_shape.ndim = output->ndim;
-        memcpy(w->output_shape.size, output->size, sizeof output->size);
+        work->output_shape.ndim = output->ndim;
+        memcpy(work->output_shape.size, output->size, sizeof output->size);
     }
     for (int64_t j = 0; j < checker->rows && good; j++) {
-        if (w->analytic) {
-            w->unit[j] = 1;
-            good = th_checker_compute_gradients(checker, output, w->unit, 1, w->analytic + j * checker->columns);
-            w->unit[j] = 0;
+        if (work->analytic) {
+            work->unit[j] = 1;
+            good = th_checker_compute_gradients(checker, output, work->unit, 1, work->analytic + j * checker->columns);
+            work->unit[j] = 0;
         } else if (isinf(checker->base[j])) { /* an infinite output would hide the others */
-            w->cotangent[j] = 0;
+            work->cotangent[j] = 0;
         }
     }
-    if (good && th_checker_compute_gradients(checker, output, w->cotangent, 1, w->gradient_once))
-        (void)th_checker_compute_gradients(checker, output, w->cotangent, 2, w->gradient_twice);
+    if (good && th_checker_compute_gradients(checker, output, work->cotangent, 1, work->gradient_once))
+        (void)th_checker_compute_gradients(checker, output, work->cotangent, 2, work->gradient_twice);
     return th_checker_end_run(checker);
 }
 
 /* -- full mode: the whole Jacobian -- */
 
 /* Compares two sums in one column: backward under all outputs at once, and two backwards. */
-static void compare_sums(th_checker *checker, const workspace *w, int64_t column, double error, th_verdict *verdict,
-                         double *analytic, th_finding *finding)
+static void compare_sums(th_checker *checker, const compare_workspace *work, int64_t column, double error,
+                         th_verdict *verdict, double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
-        const double term = w->cotangent[j] * w->analytic[j * checker->columns + column];
+        const double term = work->cotangent[j] * work->analytic[j * checker->columns + column];
         sum += term;
         size += fabs(term);
     }
     checker->report->checked += 2;
-    const bool once = sums_agree(checker, w->gradient_once[column], sum, size, error);
-    if (once && sums_agree(checker, w->gradient_twice[column], 2 * sum, 2 * size, 2 * error))
+    const bool once = sums_agree(checker, work->gradient_once[column], sum, size, error);
+    if (once && sums_agree(checker, work->gradient_twice[column], 2 * sum, 2 * size, 2 * error))
         return;
     finding->nonlinear |= !once;
     finding->overwrites |= once;
-    *analytic = once ? w->gradient_twice[column] : w->gradient_once[column];
+    *analytic = once ? work->gradient_twice[column] : work->gradient_once[column];
     *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
 }
 
-static bool compare_element(th_checker *checker, workspace *w, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_element(th_checker *checker, compare_workspace *work, th_leaf *leaf, int64_t element,
+                            th_finding *finding)
 {
     const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first_column + element;
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = w->largest,
+                          .largest = work->largest,
                           .brief = finding->verdict.kind == TH_WRONG};
-    if (!th_compare_line(&w->comparison, &line, w->analytic + column, columns))
+    if (!th_compare_line(&work->comparison, &line, work->analytic + column, columns))
         return false;
     double error = 0;
     th_verdict_kind state = TH_RIGHT;
     for (int64_t j = 0; j < rows; j++) {
-        const th_verdict *verdict = &w->comparison.verdict[j];
-        w->numeric[j * columns + column] = verdict->numeric;
-        w->expected[column] += w->cotangent[j] * verdict->numeric;
-        error += fabs(w->cotangent[j]) * verdict->error;
+        const th_verdict *verdict = &work->comparison.verdict[j];
+        work->numeric[j * columns + column] = verdict->numeric;
+        work->expected[column] += work->cotangent[j] * verdict->numeric;
+        error += fabs(work->cotangent[j]) * verdict->error;
         checker->report->checked++;
         if (verdict->kind == TH_RIGHT)
             continue;
         state = verdict->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
-        note_worst(finding, element, w->analytic[j * columns + column], verdict);
+        note_worst(finding, element, work->analytic[j * columns + column], verdict);
         finding->alone |= verdict->kind == TH_WRONG;
     }
     if (state == TH_RIGHT) {
         th_verdict verdict = {.kind = TH_RIGHT};
         double analytic = 0;
-        compare_sums(checker, w, column, error, &verdict, &analytic, finding);
+        compare_sums(checker, work, column, error, &verdict, &analytic, finding);
         state = verdict.kind;
         if (state == TH_WRONG)
             note_worst(finding, element, analytic, &verdict);
     }
-    w->state[column] = (unsigned char)state;
+    work->state[column] = (unsigned char)state;
     return true;
 }
 
 /* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
  * outputs either. */
-static bool compare_zero_derivatives(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
+static bool compare_zero_derivatives(th_checker *checker, compare_workspace *work, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t e = leaf->first_column; e < leaf->first_column + leaf->numel; e++)
-            if (w->analytic[j * checker->columns + e] != 0 || w->numeric[j * checker->columns + e] != 0)
+            if (work->analytic[j * checker->columns + e] != 0 || work->numeric[j * checker->columns + e] != 0)
                 return true;
-    th_line line = random_direction(checker, leaf, w->gradient_once + leaf->first_column, w->direction, w->start);
+    th_line line =
+        random_direction(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
     line.thorough = true;
-    if (!th_compare_line(&w->comparison, &line, w->unit, 1)) /* all 0 */
+    if (!th_compare_line(&work->comparison, &line, work->unit, 1)) /* all 0 */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
-        if (w->comparison.verdict[j].kind == TH_WRONG)
-            *finding = direction_finding(leaf, 0, &w->comparison.verdict[j]);
+        if (work->comparison.verdict[j].kind == TH_WRONG)
+            *finding = direction_finding(leaf, 0, &work->comparison.verdict[j]);
     return true;
 }
 
-static bool compare_leaf_full(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_full(th_checker *checker, compare_workspace *work, th_leaf *leaf, th_finding *finding)
 {
-    finding->analytic_jacobian = w->analytic + leaf->first_column;
-    finding->numeric_jacobian = w->numeric + leaf->first_column;
+    finding->analytic_jacobian = work->analytic + leaf->first_column;
+    finding->numeric_jacobian = work->numeric + leaf->first_column;
     finding->row_stride = checker->columns;
-    finding->output_shape = w->output_shape;
-    w->largest = 0;
+    finding->output_shape = work->output_shape;
+    work->largest = 0;
     for (int64_t j = 0; j < checker->rows; j++)
-        w->largest = fmax(w->largest,
-                          th_largest_magnitude(w->analytic + j * checker->columns + leaf->first_column, leaf->numel));
+        work->largest =
+            fmax(work->largest,
+                 th_largest_magnitude(work->analytic + j * checker->columns + leaf->first_column, leaf->numel));
     for (int64_t e = 0; e < leaf->numel; e++)
-        if (!compare_element(checker, w, leaf, e, finding))
+        if (!compare_element(checker, work, leaf, e, finding))
             return false;
-    return finding->verdict.kind != TH_UNDECIDED || compare_zero_derivatives(checker, w, leaf, finding);
+    return finding->verdict.kind != TH_UNDECIDED || compare_zero_derivatives(checker, work, leaf, finding);
 }
 
 /* -- fast mode: samples and random directions -- */
@@ -245,15 +248,17 @@ static double dot(const double *a, const double *b, int64_t count)
 }
 
 /* Compares the change of <cotangent, output> along a random direction through one leaf with the gradient. */
-static bool compare_direction(th_checker *checker, workspace *w, th_leaf *leaf, bool thorough, th_finding *finding)
+static bool compare_direction(th_checker *checker, compare_workspace *work, th_leaf *leaf, bool thorough,
+                              th_finding *finding)
 {
-    th_line line = random_direction(checker, leaf, w->gradient_once + leaf->first_column, w->direction, w->start);
+    th_line line =
+        random_direction(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
     line.thorough = thorough;
-    const double analytic = dot(w->gradient_once + leaf->first_column, w->direction, leaf->numel);
-    if (!th_compare_line(&w->comparison, &line, &analytic, 1))
+    const double analytic = dot(work->gradient_once + leaf->first_column, work->direction, leaf->numel);
+    if (!th_compare_line(&work->comparison, &line, &analytic, 1))
         return false;
     checker->report->checked++;
-    const th_verdict *verdict = &w->comparison.verdict[0];
+    const th_verdict *verdict = &work->comparison.verdict[0];
     if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !thorough))
         *finding = direction_finding(leaf, analytic, verdict);
     return true;
@@ -261,7 +266,7 @@ static bool compare_direction(th_checker *checker, workspace *w, th_leaf *leaf, 
 
 /* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. At
  * kinks, the first one is an element that is 0, if there is one. */
-static int64_t choose_element(th_checker *checker, const workspace *w, const th_leaf *leaf, int sample)
+static int64_t choose_element(th_checker *checker, const compare_workspace *work, const th_leaf *leaf, int sample)
 {
     for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
         if (th_checker_element(leaf, e) == 0)
@@ -272,7 +277,7 @@ static int64_t choose_element(th_checker *checker, const workspace *w, const th_
         const double u = (random_number(checker) + 1) / 2;
         int64_t e = (int64_t)(u * (double)leaf->numel);
         e = e < 0 ? 0 : e >= leaf->numel ? leaf->numel - 1 : e;
-        const double size = fabs(w->gradient_once[leaf->first_column + e]);
+        const double size = fabs(work->gradient_once[leaf->first_column + e]);
         if (!(size <= largest)) {
             largest = size;
             best = e;
@@ -281,20 +286,21 @@ static int64_t choose_element(th_checker *checker, const workspace *w, const th_
     return best;
 }
 
-static bool compare_sample(th_checker *checker, workspace *w, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_sample(th_checker *checker, compare_workspace *work, th_leaf *leaf, int64_t element,
+                           th_finding *finding)
 {
     const int64_t column = leaf->first_column + element;
-    const double once = w->gradient_once[column], twice = w->gradient_twice[column];
+    const double once = work->gradient_once[column], twice = work->gradient_twice[column];
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = w->largest,
+                          .largest = work->largest,
                           .brief = finding->verdict.kind == TH_WRONG};
-    if (!th_compare_line(&w->comparison, &line, &once, 1))
+    if (!th_compare_line(&work->comparison, &line, &once, 1))
         return false;
-    th_verdict verdict = w->comparison.verdict[0];
+    th_verdict verdict = work->comparison.verdict[0];
     double analytic = once;
-    w->expected[column] = verdict.numeric;
+    work->expected[column] = verdict.numeric;
     checker->report->checked += 2;
     if (verdict.kind == TH_RIGHT && isfinite(once) &&
         !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * verdict.error)) {
@@ -304,7 +310,7 @@ static bool compare_sample(th_checker *checker, workspace *w, th_leaf *leaf, int
     } else {
         finding->alone |= verdict.kind == TH_WRONG;
     }
-    w->state[column] = (unsigned char)verdict.kind;
+    work->state[column] = (unsigned char)verdict.kind;
     if (verdict.kind != TH_RIGHT)
         note_worst(finding, element, analytic, &verdict);
     return true;
@@ -318,32 +324,32 @@ static bool all_zero(const double *values, int64_t count)
     return true;
 }
 
-static bool compare_leaf_fast(th_checker *checker, workspace *w, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_fast(th_checker *checker, compare_workspace *work, th_leaf *leaf, th_finding *finding)
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
     const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
-    w->largest = th_largest_magnitude(w->gradient_once + leaf->first_column, leaf->numel);
+    work->largest = th_largest_magnitude(work->gradient_once + leaf->first_column, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++)
-        w->expected[leaf->first_column + e] = NAN;
+        work->expected[leaf->first_column + e] = NAN;
     for (int s = 0; s < samples && s < leaf->numel; s++)
-        if (!compare_sample(checker, w, leaf, leaf->numel <= samples ? s : choose_element(checker, w, leaf, s),
+        if (!compare_sample(checker, work, leaf, leaf->numel <= samples ? s : choose_element(checker, work, leaf, s),
                             finding))
             return false;
-    const bool gradient_is_zero =
-        all_zero(w->gradient_once + leaf->first_column, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
+    const bool gradient_is_zero = all_zero(work->gradient_once + leaf->first_column, leaf->numel) &&
+                                  all_zero(finding->numeric_vector, leaf->numel);
     /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0.
      * Elsewhere it may cross kinks near several elements at once, which look like a mistake. */
     if ((leaf->numel <= samples && !gradient_is_zero) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
-        if (!compare_direction(checker, w, leaf, gradient_is_zero && d == 0, finding))
+        if (!compare_direction(checker, work, leaf, gradient_is_zero && d == 0, finding))
             return false;
     return true;
 }
 
 /* -- both modes -- */
 
-static bool compare_leaves(th_checker *checker, workspace *w)
+static bool compare_leaves(th_checker *checker, compare_workspace *work)
 {
     th_finding selected = {.leaf = NULL};
     for (int64_t i = 0; i < checker->leaves.count && selected.verdict.kind != TH_WRONG; i++) {
@@ -351,10 +357,10 @@ static bool compare_leaves(th_checker *checker, workspace *w)
         if (!leaf->checked || leaf->numel == 0)
             continue;
         th_finding finding = {.leaf = leaf,
-                              .analytic_vector = w->gradient_once + leaf->first_column,
-                              .numeric_vector = w->expected + leaf->first_column,
-                              .state = w->state + leaf->first_column};
-        if (!(w->analytic ? compare_leaf_full : compare_leaf_fast)(checker, w, leaf, &finding))
+                              .analytic_vector = work->gradient_once + leaf->first_column,
+                              .numeric_vector = work->expected + leaf->first_column,
+                              .state = work->state + leaf->first_column};
+        if (!(work->analytic ? compare_leaf_full : compare_leaf_fast)(checker, work, leaf, &finding))
             return false;
         select_finding(&selected, &finding);
     }
@@ -365,30 +371,31 @@ static bool compare_leaves(th_checker *checker, workspace *w)
 
 bool th_checker_compare(th_checker *checker, bool full)
 {
-    const int64_t m = checker->rows, n = checker->columns;
-    if (full && n > INT64_MAX / 32 / (m + 8)) {
+    const int64_t rows = checker->rows, columns = checker->columns;
+    if (full && columns > INT64_MAX / 32 / (rows + 8)) {
         th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
-                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)m, (long long)n);
+                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)rows,
+                (long long)columns);
         return false;
     }
-    const int64_t count = (full ? 2 * m * n + m : 0) + m + 5 * n + (n + 7) / 8;
+    const int64_t count = (full ? 2 * rows * columns + rows : 0) + rows + 5 * columns + (columns + 7) / 8;
     double *memory = th_checker_allocate(checker->ctx, "check_gradient", count);
     if (memory == NULL)
         return false;
-    workspace w = {.cotangent = memory, .gradient_once = memory + m};
-    w.gradient_twice = w.gradient_once + n;
-    w.expected = w.gradient_twice + n;
-    w.direction = w.expected + n;
-    w.start = w.direction + n;
-    w.state = (unsigned char *)(w.start + n);
+    compare_workspace work = {.cotangent = memory, .gradient_once = memory + rows};
+    work.gradient_twice = work.gradient_once + columns;
+    work.expected = work.gradient_twice + columns;
+    work.direction = work.expected + columns;
+    work.start = work.direction + columns;
+    work.state = (unsigned char *)(work.start + columns);
     if (full) {
-        w.unit = w.start + n + (n + 7) / 8;
-        w.analytic = w.unit + m;
-        w.numeric = w.analytic + m * n;
+        work.unit = work.start + columns + (columns + 7) / 8;
+        work.analytic = work.unit + rows;
+        work.numeric = work.analytic + rows * columns;
     }
-    const bool good = th_comparison_init(&w.comparison, checker, full ? NULL : w.cotangent, full ? m : 1) &&
-                      compute_analytic_gradients(checker, &w) && compare_leaves(checker, &w);
-    th_comparison_free(&w.comparison);
+    const bool good = th_comparison_init(&work.comparison, checker, full ? NULL : work.cotangent, full ? rows : 1) &&
+                      compute_analytic_gradients(checker, &work) && compare_leaves(checker, &work);
+    th_comparison_free(&work.comparison);
     th_checker_release(checker->ctx, memory, count);
     return good;
 }

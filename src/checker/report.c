@@ -31,51 +31,51 @@ static th_shape element_index(const th_tensor_impl *t, int64_t element)
 }
 
 /* Returns whether analytic = factor * numeric, closely enough to tell one kind of mistake from another. */
-static bool is_scaled(const th_finding *f, double analytic, double numeric, double factor)
+static bool is_scaled(const th_finding *finding, double analytic, double numeric, double factor)
 {
-    return fabs(analytic - factor * numeric) <=
-           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->verdict.numeric);
+    return fabs(analytic - factor * numeric) <= 1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) +
+                                                    1e-6 * fabs(finding->analytic - finding->verdict.numeric);
 }
 
 /* Returns whether analytic = factor * numeric in every compared element, and not all of them are 0. */
-static bool is_multiple(const th_checker *checker, const th_finding *f, double factor)
+static bool is_multiple(const th_checker *checker, const th_finding *finding, double factor)
 {
     bool has_nonzero = false;
-    for (int64_t e = 0; e < f->leaf->numel; e++) {
-        if (isnan(f->numeric_vector[e]))
+    for (int64_t e = 0; e < finding->leaf->numel; e++) {
+        if (isnan(finding->numeric_vector[e]))
             continue;
-        if (!is_scaled(f, f->analytic_vector[e], f->numeric_vector[e], factor))
+        if (!is_scaled(finding, finding->analytic_vector[e], finding->numeric_vector[e], factor))
             return false;
-        has_nonzero |= f->numeric_vector[e] != 0;
-        for (int64_t j = 0; f->analytic_jacobian && j < checker->rows; j++)
-            if (!is_scaled(f, f->analytic_jacobian[j * f->row_stride + e], f->numeric_jacobian[j * f->row_stride + e],
-                           factor))
+        has_nonzero |= finding->numeric_vector[e] != 0;
+        for (int64_t j = 0; finding->analytic_jacobian && j < checker->rows; j++)
+            if (!is_scaled(finding, finding->analytic_jacobian[j * finding->row_stride + e],
+                           finding->numeric_jacobian[j * finding->row_stride + e], factor))
                 return false;
     }
     return has_nonzero;
 }
 
-static double best_factor(const th_finding *f)
+static double best_factor(const th_finding *finding)
 {
     double product = 0, square = 0;
-    for (int64_t e = 0; e < f->leaf->numel; e++)
-        if (!isnan(f->numeric_vector[e])) {
-            product += f->analytic_vector[e] * f->numeric_vector[e];
-            square += f->numeric_vector[e] * f->numeric_vector[e];
+    for (int64_t e = 0; e < finding->leaf->numel; e++)
+        if (!isnan(finding->numeric_vector[e])) {
+            product += finding->analytic_vector[e] * finding->numeric_vector[e];
+            square += finding->numeric_vector[e] * finding->numeric_vector[e];
         }
     return square > 0 ? product / square : NAN;
 }
 
 /* Returns whether the gradient is right after its last two axes are exchanged. */
-static bool is_transposed(const th_finding *f)
+static bool is_transposed(const th_finding *finding)
 {
-    const th_tensor_impl *t = f->leaf->tensor;
-    if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || f->analytic_jacobian == NULL)
+    const th_tensor_impl *t = finding->leaf->tensor;
+    if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || finding->analytic_jacobian == NULL)
         return false;
     const int64_t n = t->size[t->ndim - 1];
-    for (int64_t e = 0; e < f->leaf->numel; e++) {
+    for (int64_t e = 0; e < finding->leaf->numel; e++) {
         const int64_t block = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
-        if (!is_scaled(f, f->analytic_vector[block + column * n + row], f->numeric_vector[e], 1))
+        if (!is_scaled(finding, finding->analytic_vector[block + column * n + row], finding->numeric_vector[e], 1))
             return false;
     }
     return true;
@@ -91,19 +91,19 @@ static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
 
 /* Finds an output axis on which the gradient is right for one index and 0 for all others, because the rule does not sum
  * over that axis. Returns the axis, and the index in *index; or -1. */
-static int find_unsummed_axis(const th_checker *checker, const th_finding *f, int64_t *index)
+static int find_unsummed_axis(const th_checker *checker, const th_finding *finding, int64_t *index)
 {
-    if (f->analytic_jacobian == NULL)
+    if (finding->analytic_jacobian == NULL)
         return -1;
-    for (int axis = 0; axis < f->output_shape.ndim; axis++) {
-        for (int64_t k = 0; k < f->output_shape.size[axis] && f->output_shape.size[axis] > 1; k++) {
+    for (int axis = 0; axis < finding->output_shape.ndim; axis++) {
+        for (int64_t k = 0; k < finding->output_shape.size[axis] && finding->output_shape.size[axis] > 1; k++) {
             bool fits = true;
             for (int64_t j = 0; j < checker->rows && fits; j++) {
-                const bool is_at_index = coordinate(&f->output_shape, j, axis) == k;
-                for (int64_t e = 0; e < f->leaf->numel && fits; e++) {
-                    const double a = f->analytic_jacobian[j * f->row_stride + e],
-                                 n = f->numeric_jacobian[j * f->row_stride + e];
-                    fits = is_at_index ? is_scaled(f, a, n, 1) : a == 0;
+                const bool is_at_index = coordinate(&finding->output_shape, j, axis) == k;
+                for (int64_t e = 0; e < finding->leaf->numel && fits; e++) {
+                    const double a = finding->analytic_jacobian[j * finding->row_stride + e],
+                                 n = finding->numeric_jacobian[j * finding->row_stride + e];
+                    fits = is_at_index ? is_scaled(finding, a, n, 1) : a == 0;
                 }
             }
             if (fits) {
@@ -116,67 +116,67 @@ static int find_unsummed_axis(const th_checker *checker, const th_finding *f, in
 }
 
 /* Returns whether the output depends on none of the wrong elements. */
-static bool is_independent(const th_checker *checker, const th_finding *f)
+static bool is_independent(const th_checker *checker, const th_finding *finding)
 {
-    if (f->analytic_jacobian == NULL)
-        return f->verdict.numeric == 0;
-    for (int64_t e = 0; e < f->leaf->numel; e++)
+    if (finding->analytic_jacobian == NULL)
+        return finding->verdict.numeric == 0;
+    for (int64_t e = 0; e < finding->leaf->numel; e++)
         for (int64_t j = 0; j < checker->rows; j++) {
-            const double a = f->analytic_jacobian[j * f->row_stride + e],
-                         n = f->numeric_jacobian[j * f->row_stride + e];
-            if (!is_scaled(f, a, n, 1) && n != 0)
+            const double a = finding->analytic_jacobian[j * finding->row_stride + e],
+                         n = finding->numeric_jacobian[j * finding->row_stride + e];
+            if (!is_scaled(finding, a, n, 1) && n != 0)
                 return false;
         }
     return true;
 }
 
 /* Appends the kind of mistake that fits. */
-static void report_mistake(th_checker *checker, const th_finding *f)
+static void report_mistake(th_checker *checker, const th_finding *finding)
 {
     th_gradient_report *report = checker->report;
     int64_t index = 0;
-    if (!isfinite(f->analytic)) {
+    if (!isfinite(finding->analytic)) {
         th_report_append(report, "  the analytic gradient is not a number\n");
         return;
     }
-    if (!f->alone && f->nonlinear) {
+    if (!finding->alone && finding->nonlinear) {
         th_report_append(report,
                          "  each output by itself is right, but several at once are wrong: the rule is not linear in "
                          "the gradient of its output\n");
         return;
     }
-    if (!f->alone && f->overwrites) {
+    if (!finding->alone && finding->overwrites) {
         th_report_append(report,
                          "  one backward is right, but a second one does not add its gradient: the rule probably "
                          "overwrites where it should accumulate\n");
         return;
     }
-    if (f->along_direction)
+    if (finding->along_direction)
         return;
-    const double factor = best_factor(f);
-    const int axis = find_unsummed_axis(checker, f, &index);
-    if (is_multiple(checker, f, -1))
+    const double factor = best_factor(finding);
+    const int axis = find_unsummed_axis(checker, finding, &index);
+    if (is_multiple(checker, finding, -1))
         th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
-    else if (is_multiple(checker, f, 0))
+    else if (is_multiple(checker, finding, 0))
         th_report_append(report, "  every element is 0: the rule is probably missing\n");
-    else if (isfinite(factor) && is_multiple(checker, f, factor))
+    else if (isfinite(factor) && is_multiple(checker, finding, factor))
         th_report_append(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
-    else if (is_transposed(f))
+    else if (is_transposed(finding))
         th_report_append(report, "  the gradient is right if its last two axes are exchanged: it is transposed\n");
     else if (axis >= 0)
         th_report_append(report,
                          "  only index %" PRId64
                          " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
                          index, axis);
-    else if (is_independent(checker, f))
+    else if (is_independent(checker, finding))
         th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
 }
 
 /* Appends the reason why the check cannot tell. */
-static void report_reason(th_checker *checker, const th_finding *f)
+static void report_reason(th_checker *checker, const th_finding *finding)
 {
     th_gradient_report *report = checker->report;
-    const th_verdict *verdict = &f->verdict;
+    const th_verdict *verdict = &finding->verdict;
     if (th_checker_in_bfloat16(checker) && verdict->reason != TH_REASON_NOT_A_NUMBER) {
         th_report_append(report,
                          "  products round their operands to bfloat16, which hides the steps: check in float64, "
@@ -186,7 +186,7 @@ static void report_reason(th_checker *checker, const th_finding *f)
     switch (verdict->reason) {
     case TH_REASON_NOT_A_NUMBER:
         th_report_append(report, "  %s is infinite or not a number\n",
-                         isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
+                         isfinite(finding->analytic) ? "the function's value here or nearby" : "the analytic gradient");
         break;
     case TH_REASON_KINK:
         th_report_append(report,
@@ -214,44 +214,45 @@ static void report_reason(th_checker *checker, const th_finding *f)
 
 enum { TH_DIFFERENCE_MAP_ROWS = 16, TH_DIFFERENCE_MAP_COLUMNS = 64 };
 
-static char map_symbol(const th_finding *f, int64_t element)
+static char map_symbol(const th_finding *finding, int64_t element)
 {
-    switch (f->state[element]) {
+    switch (finding->state[element]) {
     case TH_WRONG:
         return '#';
     case TH_CANNOT_TELL:
         return '~';
     default:
-        return f->state[element] == TH_RIGHT ? '.' : '?';
+        return finding->state[element] == TH_RIGHT ? '.' : '?';
     }
 }
 
 /* Appends a map: one column for each index of the last axis, one row for each index of the other axes. */
-static void report_map(th_checker *checker, const th_finding *f)
+static void report_map(th_checker *checker, const th_finding *finding)
 {
-    if (f->state == NULL)
+    if (finding->state == NULL)
         return;
-    const th_tensor_impl *t = f->leaf->tensor;
-    const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? f->leaf->numel / columns : 0;
+    const th_tensor_impl *t = finding->leaf->tensor;
+    const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? finding->leaf->numel / columns : 0;
     bool doubtful = false;
-    for (int64_t e = 0; e < f->leaf->numel; e++)
-        doubtful |= f->state[e] == TH_CANNOT_TELL;
+    for (int64_t e = 0; e < finding->leaf->numel; e++)
+        doubtful |= finding->state[e] == TH_CANNOT_TELL;
     th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
-                     f->analytic_jacobian ? "" : ", ? not sampled");
+                     finding->analytic_jacobian ? "" : ", ? not sampled");
     for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
         th_report_append(checker->report, "    ");
         for (int64_t c = 0; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
-            th_report_append(checker->report, "%c", map_symbol(f, r * columns + c));
+            th_report_append(checker->report, "%c", map_symbol(finding, r * columns + c));
         th_report_append(checker->report, "%s\n", columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > TH_DIFFERENCE_MAP_ROWS)
         th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
 }
 
-static void report_element(th_gradient_report *report, const th_finding *f)
+static void report_element(th_gradient_report *report, const th_finding *finding)
 {
-    th_report_append(report, "%s %s", f->along_direction ? "along a random direction of" : "at", f->leaf->name);
-    if (f->along_direction)
+    th_report_append(report, "%s %s", finding->along_direction ? "along a random direction of" : "at",
+                     finding->leaf->name);
+    if (finding->along_direction)
         return;
     th_report_append(report, "[");
     for (int d = 0; d < report->index.ndim; d++)
@@ -259,38 +260,38 @@ static void report_element(th_gradient_report *report, const th_finding *f)
     th_report_append(report, "]");
 }
 
-void th_checker_report(th_checker *checker, const th_finding *f)
+void th_checker_report(th_checker *checker, const th_finding *finding)
 {
     th_gradient_report *report = checker->report;
-    const bool wrong = f->verdict.kind == TH_WRONG;
-    const double numeric = f->verdict.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
+    const bool wrong = finding->verdict.kind == TH_WRONG;
+    const double numeric = finding->verdict.numeric, larger = fmax(fabs(finding->analytic), fabs(numeric));
     report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
-    report->input = f->leaf->input_number;
-    if (!f->along_direction)
-        report->index = element_index(f->leaf->tensor, f->element);
-    report->analytic = f->analytic;
+    report->input = finding->leaf->input_number;
+    if (!finding->along_direction)
+        report->index = element_index(finding->leaf->tensor, finding->element);
+    report->analytic = finding->analytic;
     report->numeric = numeric;
-    report->uncertainty = f->verdict.error;
-    report->error = larger > 0 ? fabs(f->analytic - numeric) / larger : 0;
-    if (isnan(report->error) || isnan(f->analytic) || isnan(numeric))
+    report->uncertainty = finding->verdict.error;
+    report->error = larger > 0 ? fabs(finding->analytic - numeric) / larger : 0;
+    if (isnan(report->error) || isnan(finding->analytic) || isnan(numeric))
         report->error = INFINITY;
     th_report_append(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
                      wrong ? "is wrong: worst " : "may be right or wrong: worst ");
-    report_element(report, f);
-    th_report_append(report, ": analytic %.6g, numeric %.6g", f->analytic, numeric);
+    report_element(report, finding);
+    th_report_append(report, ": analytic %.6g, numeric %.6g", finding->analytic, numeric);
     if (wrong)
         th_report_append(report, " (relative error %.2g; ", report->error);
     else
-        th_report_append(report, " (uncertainty %.2g; ", f->verdict.error);
+        th_report_append(report, " (uncertainty %.2g; ", finding->verdict.error);
     th_report_append(report, "%s)\n",
                      report->mode == TH_GRADIENT_FULL ? "every element checked"
                                                       : "fast mode: sampled elements and random directions");
     if (wrong)
-        report_mistake(checker, f);
+        report_mistake(checker, finding);
     else
-        report_reason(checker, f);
+        report_reason(checker, finding);
     if (wrong && checker->recording_off)
         th_report_append(report, "  recording was off inside the function%s: no gradient passes there\n",
                          checker->recording_off_at);
-    report_map(checker, f);
+    report_map(checker, finding);
 }

@@ -250,7 +250,7 @@ static void put_list(const writer *w, int64_t count, const double *numbers)
 #define WITH_LENGTH (KIND(LLAMA3) | KIND(DYNAMIC) | KIND(YARN) | KIND(LONGROPE))
 
 /* Writes the members of a scaling that its formula in NumPy and PyTorch reads. */
-static void put_scaling(const writer *w, const th_rotary_scaling *s)
+static void put_scaling(const writer *w, const th_rotary_scaling *scaling)
 {
     static const char *const kind[] = {"default", "linear", "llama3", "dynamic", "yarn", "longrope"};
     const struct {
@@ -258,26 +258,26 @@ static void put_scaling(const writer *w, const th_rotary_scaling *s)
         double number;
         unsigned kinds; /* that have it */
     } member[] = {
-        {"factor", s->factor, KIND(LINEAR) | KIND(LLAMA3) | KIND(DYNAMIC) | KIND(YARN)},
-        {"low_freq_factor", s->low_freq_factor, KIND(LLAMA3)},
-        {"high_freq_factor", s->high_freq_factor, KIND(LLAMA3)},
-        {"original_length", (double)s->original_length, WITH_LENGTH},
-        {"attention_factor", th_rotary_attention_factor(s), KIND(YARN) | KIND(LONGROPE)},
-        {"beta_fast", s->beta_fast == 0 ? 32 : s->beta_fast, KIND(YARN)},
-        {"beta_slow", s->beta_slow == 0 ? 1 : s->beta_slow, KIND(YARN)},
-        {"truncate", s->no_truncate ? 0 : 1, KIND(YARN)},
+        {"factor", scaling->factor, KIND(LINEAR) | KIND(LLAMA3) | KIND(DYNAMIC) | KIND(YARN)},
+        {"low_freq_factor", scaling->low_freq_factor, KIND(LLAMA3)},
+        {"high_freq_factor", scaling->high_freq_factor, KIND(LLAMA3)},
+        {"original_length", (double)scaling->original_length, WITH_LENGTH},
+        {"attention_factor", th_rotary_attention_factor(scaling), KIND(YARN) | KIND(LONGROPE)},
+        {"beta_fast", scaling->beta_fast == 0 ? 32 : scaling->beta_fast, KIND(YARN)},
+        {"beta_slow", scaling->beta_slow == 0 ? 1 : scaling->beta_slow, KIND(YARN)},
+        {"truncate", scaling->no_truncate ? 0 : 1, KIND(YARN)},
     };
-    fprintf(w->file, "{\"kind\": \"%s\"", kind[s->kind]);
+    fprintf(w->file, "{\"kind\": \"%s\"", kind[scaling->kind]);
     for (size_t i = 0; i < sizeof member / sizeof member[0]; i++)
-        if (member[i].kinds >> s->kind & 1) {
+        if (member[i].kinds >> scaling->kind & 1) {
             fprintf(w->file, ", \"%s\": ", member[i].name);
             th_script_put_double(w->file, member[i].number);
         }
-    if (s->kind == TH_ROTARY_LONGROPE) {
+    if (scaling->kind == TH_ROTARY_LONGROPE) {
         fputs(", \"short_factor\": ", w->file);
-        put_list(w, s->n_factors, s->short_factor);
+        put_list(w, scaling->n_factors, scaling->short_factor);
         fputs(", \"long_factor\": ", w->file);
-        put_list(w, s->n_factors, s->long_factor);
+        put_list(w, scaling->n_factors, scaling->long_factor);
     }
     fputc('}', w->file);
 }
@@ -377,9 +377,9 @@ bool th_script_supports(const th_op *op)
     return find_entry(op) != NULL;
 }
 
-void th_script_put_attributes(const th_script *s, int64_t node)
+void th_script_put_attributes(const th_script *script, int64_t node)
 {
-    const th_node *recorded = th_listing_node(&s->listing, node);
-    const writer w = {.file = s->file, .node = recorded, .attributes = recorded->attributes};
+    const th_node *recorded = th_listing_node(&script->listing, node);
+    const writer w = {.file = script->file, .node = recorded, .attributes = recorded->attributes};
     find_entry(recorded->op)->put(&w);
 }

@@ -24,13 +24,13 @@ bool th_script_has_dropout(const th_node *node)
            (is_attention(node) && node->training && drop_probability(node) > 0);
 }
 
-void th_script_put_kept(const th_script *s, int64_t node)
+void th_script_put_kept(const th_script *script, int64_t node)
 {
-    const th_node *recorded = th_listing_node(&s->listing, node);
+    const th_node *recorded = th_listing_node(&script->listing, node);
     if (th_script_has_dropout(recorded))
-        fprintf(s->file, ", kept=given(\"kept%" PRId64 "\")", node);
+        fprintf(script->file, ", kept=given(\"kept%" PRId64 "\")", node);
     else if (is_attention(recorded))
-        fputs(", kept=None", s->file);
+        fputs(", kept=None", script->file);
 }
 
 /* Returns the shape of what is dropped: x, or the weights of attention. */
@@ -42,11 +42,11 @@ static th_array dropped_shape(const th_node *node)
     return shape;
 }
 
-th_status th_script_make_kept(th_script *s, const th_node *node, th_array *kept)
+th_status th_script_make_kept(th_script *script, const th_node *node, th_array *kept)
 {
     const th_array shape = dropped_shape(node);
-    if (th_listing_array(&s->listing, &shape, TH_BOOL, kept) != TH_OK)
-        return s->listing.ctx->error;
+    if (th_listing_array(&script->listing, &shape, TH_BOOL, kept) != TH_OK)
+        return script->listing.ctx->error;
     const th_dropout_mask mask = th_dropout_mask_make(
         (th_philox){{node->random.key[0], node->random.key[1]}, node->random.call, node->random.step},
         drop_probability(node));

@@ -73,39 +73,39 @@ static void mark_needed_name(function_list *list, const char *name)
             mark_needed(list, &list->function[i]);
 }
 
-static void mark_operations(const th_script *s, function_list *list)
+static void mark_operations(const th_script *script, function_list *list)
 {
-    for (int64_t n = 0; n < s->listing.nodes; n++) {
+    for (int64_t n = 0; n < script->listing.nodes; n++) {
         char name[128];
-        const char *operation = th_listing_node(&s->listing, n)->op->name;
+        const char *operation = th_listing_node(&script->listing, n)->op->name;
         snprintf(name, sizeof name, "th_%.100s", operation);
         mark_needed_name(list, name);
         snprintf(name, sizeof name, "th_%.100s_gradient", operation);
-        if (s->numpy && th_script_is_reached(s, n))
+        if (script->numpy && th_script_is_reached(script, n))
             mark_needed_name(list, name);
     }
 }
 
-static void put_needed(const th_script *s, const function_list *list)
+static void put_needed(const th_script *script, const function_list *list)
 {
     for (int i = 0; i < list->count; i++)
         if (list->function[i].needed)
-            fprintf(s->file, "\n\n%.*s\n", (int)list->function[i].length, list->function[i].text);
+            fprintf(script->file, "\n\n%.*s\n", (int)list->function[i].length, list->function[i].text);
 }
 
-void th_script_put_functions(const th_script *s)
+void th_script_put_functions(const th_script *script)
 {
     function_list list;
-    split_functions((const char *)(s->numpy ? numpy_functions : torch_functions), &list);
-    mark_operations(s, &list);
+    split_functions((const char *)(script->numpy ? numpy_functions : torch_functions), &list);
+    mark_operations(script, &list);
     mark_needed_name(&list, "given");
     mark_needed_name(&list, "leaf");
     mark_needed_name(&list, "perturbed");
-    fputs("\n\n# -- the operations --", s->file);
-    put_needed(s, &list);
-    fputs("\n\n# -- the comparison --", s->file);
+    fputs("\n\n# -- the operations --", script->file);
+    put_needed(script, &list);
+    fputs("\n\n# -- the comparison --", script->file);
     split_functions((const char *)check_functions, &list);
     for (int i = 0; i < list.count; i++)
         list.function[i].needed = true;
-    put_needed(s, &list);
+    put_needed(script, &list);
 }

@@ -30,12 +30,12 @@ typedef struct th_script {
 
 /* -- variables.c -- */
 /* Names the variables, and marks those whose gradient backward computes. Errors: TH_ERROR_MEMORY. */
-th_status th_script_name_variables(th_script *s);
+th_status th_script_name_variables(th_script *script);
 enum { TH_SCRIPT_NAME = TH_LISTED_NAME + 32 };
 /* Writes the variable of a tensor: y12, y12_1 (output 1 of node 12), x3, p_layers_0_weight. Returns name. */
-const char *th_script_variable_name(const th_script *s, int64_t tensor, char name[TH_SCRIPT_NAME]);
+const char *th_script_variable_name(const th_script *script, int64_t tensor, char name[TH_SCRIPT_NAME]);
 /* Returns whether backward reached an output of the node. */
-bool th_script_is_reached(const th_script *s, int64_t node);
+bool th_script_is_reached(const th_script *script, int64_t node);
 
 /* -- numbers.c: each function writes a Python expression -- */
 void th_script_put_integers(FILE *file, int n, const int64_t *number);
@@ -49,22 +49,22 @@ void th_script_put_text(FILE *file, const char *text);
 /* Returns whether the scripts have formulas for an operation. */
 bool th_script_supports(const th_op *op);
 /* Writes the attributes of a node as further arguments: ", axis=1". The script must know its operation. */
-void th_script_put_attributes(const th_script *s, int64_t node);
+void th_script_put_attributes(const th_script *script, int64_t node);
 
 /* -- dropout.c -- */
 /* Returns whether a node has dropout. */
 bool th_script_has_dropout(const th_node *node);
 /* Writes the elements that a node's dropout kept as a further argument, ", kept=given("kept12")": None if nothing is
  * dropped, and no argument if the operation has no dropout. */
-void th_script_put_kept(const th_script *s, int64_t node);
+void th_script_put_kept(const th_script *script, int64_t node);
 /* Sets *kept to an array of bool, false where the node's dropout drops. Errors: TH_ERROR_MEMORY. */
-th_status th_script_make_kept(th_script *s, const th_node *node, th_array *kept);
+th_status th_script_make_kept(th_script *script, const th_node *node, th_array *kept);
 
 /* -- calls.c: the body of compute() -- */
-void th_script_put_compute(th_script *s);
+void th_script_put_compute(th_script *script);
 
 /* -- functions.c -- */
 /* Writes the functions that the script needs, from the embedded files. */
-void th_script_put_functions(const th_script *s);
+void th_script_put_functions(const th_script *script);
 
 #endif

@@ -31,42 +31,42 @@ static uint32_t hash_text(const char *text)
 }
 
 /* Returns whether a leaf has this name. */
-static bool has_name(const th_script *s, int64_t leaf, uint32_t hash, const char *name)
+static bool has_name(const th_script *script, int64_t leaf, uint32_t hash, const char *name)
 {
     char other_name[TH_SCRIPT_NAME];
-    return s->variable[leaf].hash == hash && write_leaf_name(s->listing.tensor[leaf].tensor, other_name) &&
+    return script->variable[leaf].hash == hash && write_leaf_name(script->listing.tensor[leaf].tensor, other_name) &&
            strcmp(other_name, name) == 0;
 }
 
 /* Names a leaf. Further leaves of the same name get the numbers 2, 3, ... The table t has the last leaf of each
  * name. */
-static void name_leaf(th_script *s, int64_t tensor, const th_index_table *t, int64_t *unnamed)
+static void name_leaf(th_script *script, int64_t tensor, const th_index_table *t, int64_t *unnamed)
 {
-    th_script_variable *v = &s->variable[tensor];
+    th_script_variable *v = &script->variable[tensor];
     char name[TH_SCRIPT_NAME];
-    if (!write_leaf_name(s->listing.tensor[tensor].tensor, name)) {
+    if (!write_leaf_name(script->listing.tensor[tensor].tensor, name)) {
         v->number = (*unnamed)++;
         return;
     }
     v->hash = hash_text(name);
     uint64_t probe = v->hash;
-    while (t->slot[probe & t->mask] >= 0 && !has_name(s, t->slot[probe & t->mask], v->hash, name))
+    while (t->slot[probe & t->mask] >= 0 && !has_name(script, t->slot[probe & t->mask], v->hash, name))
         probe++;
     int64_t *last_leaf = &t->slot[probe & t->mask];
     if (*last_leaf >= 0)
-        v->number = s->variable[*last_leaf].number ? s->variable[*last_leaf].number + 1 : 2;
+        v->number = script->variable[*last_leaf].number ? script->variable[*last_leaf].number + 1 : 2;
     *last_leaf = tensor;
 }
 
-const char *th_script_variable_name(const th_script *s, int64_t tensor, char name[TH_SCRIPT_NAME])
+const char *th_script_variable_name(const th_script *script, int64_t tensor, char name[TH_SCRIPT_NAME])
 {
-    const th_script_variable *v = &s->variable[tensor];
+    const th_script_variable *v = &script->variable[tensor];
     name[0] = 0;
-    if (s->listing.tensor[tensor].producer >= 0) {
+    if (script->listing.tensor[tensor].producer >= 0) {
         th_append(name, TH_SCRIPT_NAME, "y%" PRId64, v->number);
         if (v->output > 0)
             th_append(name, TH_SCRIPT_NAME, "_%d", v->output);
-    } else if (!write_leaf_name(s->listing.tensor[tensor].tensor, name)) {
+    } else if (!write_leaf_name(script->listing.tensor[tensor].tensor, name)) {
         th_append(name, TH_SCRIPT_NAME, "x%" PRId64, v->number);
     } else if (v->number > 0) {
         th_append(name, TH_SCRIPT_NAME, "__%" PRId64, v->number);
@@ -76,50 +76,51 @@ const char *th_script_variable_name(const th_script *s, int64_t tensor, char nam
 
 /* -- what backward reaches -- */
 
-bool th_script_is_reached(const th_script *s, int64_t node)
+bool th_script_is_reached(const th_script *script, int64_t node)
 {
-    for (int i = 0; i < th_listing_node(&s->listing, node)->n_outputs; i++) {
-        const int64_t output = th_listing_output(&s->listing, node, i);
-        if (output >= 0 && s->variable[output].reached)
+    for (int i = 0; i < th_listing_node(&script->listing, node)->n_outputs; i++) {
+        const int64_t output = th_listing_output(&script->listing, node, i);
+        if (output >= 0 && script->variable[output].reached)
             return true;
     }
     return false;
 }
 
-static void mark_reached(th_script *s)
+static void mark_reached(th_script *script)
 {
-    for (int64_t i = 0; i < s->listing.tensors; i++)
-        s->variable[i].reached = s->listing.tensor[i].tensor == s->start;
-    for (int64_t n = s->listing.nodes - 1; n >= 0; n--) {
-        if (!th_script_is_reached(s, n))
+    for (int64_t i = 0; i < script->listing.tensors; i++)
+        script->variable[i].reached = script->listing.tensor[i].tensor == script->start;
+    for (int64_t n = script->listing.nodes - 1; n >= 0; n--) {
+        if (!th_script_is_reached(script, n))
             continue;
-        const th_node *node = th_listing_node(&s->listing, n);
+        const th_node *node = th_listing_node(&script->listing, n);
         for (int i = 0; i < node->n_inputs; i++)
             if (th_node_input(node, i)->tensor && th_node_input(node, i)->requires_gradient)
-                s->variable[th_listing_input(&s->listing, n, i)].reached = true;
+                script->variable[th_listing_input(&script->listing, n, i)].reached = true;
     }
 }
 
-th_status th_script_name_variables(th_script *s)
+th_status th_script_name_variables(th_script *script)
 {
-    th_context *ctx = s->listing.ctx;
-    s->variable = th_listing_zeros(ctx, s->listing.tensors, sizeof *s->variable, &s->bytes, "tape_write_python");
-    if (s->variable == NULL)
+    th_context *ctx = script->listing.ctx;
+    script->variable =
+        th_listing_zeros(ctx, script->listing.tensors, sizeof *script->variable, &script->bytes, "tape_write_python");
+    if (script->variable == NULL)
         return ctx->error;
-    for (int64_t n = 0; n < s->listing.nodes; n++)
-        for (int i = 0; i < th_listing_node(&s->listing, n)->n_outputs; i++) {
-            const int64_t output = th_listing_output(&s->listing, n, i);
+    for (int64_t n = 0; n < script->listing.nodes; n++)
+        for (int i = 0; i < th_listing_node(&script->listing, n)->n_outputs; i++) {
+            const int64_t output = th_listing_output(&script->listing, n, i);
             if (output >= 0)
-                s->variable[output] = (th_script_variable){.number = n, .output = i};
+                script->variable[output] = (th_script_variable){.number = n, .output = i};
         }
     th_index_table table;
     int64_t unnamed = 0;
-    if (!th_index_table_init(&table, ctx, s->listing.tensors, "tape_write_python"))
+    if (!th_index_table_init(&table, ctx, script->listing.tensors, "tape_write_python"))
         return ctx->error;
-    for (int64_t i = 0; i < s->listing.tensors; i++)
-        if (s->listing.tensor[i].producer < 0)
-            name_leaf(s, i, &table, &unnamed);
+    for (int64_t i = 0; i < script->listing.tensors; i++)
+        if (script->listing.tensor[i].producer < 0)
+            name_leaf(script, i, &table, &unnamed);
     th_release(ctx, table.slot, table.bytes);
-    mark_reached(s);
+    mark_reached(script);
     return TH_OK;
 }
