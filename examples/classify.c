@@ -55,7 +55,7 @@ static void draw_sentences(sentences *batch_sentences, rng *r, int low, bool hel
             *labels = th_data(batch_sentences->labels);
     int32_t *subject = th_data(batch_sentences->subject), *nearest = th_data(batch_sentences->nearest);
     const int64_t count = th_size(batch_sentences->tokens, 0), longest = th_size(batch_sentences->tokens, 1);
-    for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the error is stored in the context */
+    for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the context keeps the error */
         const sentence s = draw_sentence(r, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
             tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
@@ -209,8 +209,8 @@ static void print_score(const char *label, int low, int high, score s)
            label, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
 }
 
-/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are
- * stored in the context. The first of several processes prints the progress. */
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. The
+ * context keeps errors. The first of several processes prints the progress. */
 static int64_t train(th_module *model, th_optimizer *adam, th_group *group, double *loss)
 {
     th_context *ctx = model->ctx;

@@ -100,8 +100,8 @@ static th_status run_shard(th_module *model, th_tensor *separator, th_shard *sha
     return TH_OK;
 }
 
-/* Trains until the last step or a signal. Returns the number of steps, whose losses it stores. Errors are stored in the
- * context. The first of several processes prints the progress. */
+/* Trains until the last step or a signal. Returns the number of steps, whose losses it writes to `losses`. Errors stay
+ * in the context. The first of several processes prints the progress. */
 static int64_t train(th_module *model, th_optimizer *adam, th_group *group, const task *t, double *losses)
 {
     th_context *ctx = model->ctx;

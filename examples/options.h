@@ -144,7 +144,7 @@ static inline void set_option(const char *program, const program_option *option,
         *option->real = value;
 }
 
-/* Parses options and at most max other words, which it stores in `words`. Returns the number of words. about: the first
+/* Parses options and at most max other words, which it writes to `words`. Returns the number of words. about: the first
  * lines of --help. */
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
                                           const program_option *options, const char **words, int max)

@@ -53,7 +53,7 @@ static inline void start_processes(int *argc, char ***argv)
                               "was built with, or with srun --mpi=pmix");
 }
 
-/* Creates the group of all processes. It belongs to the context. Returns NULL with the error stored. */
+/* Creates the group of all processes. It belongs to the context. Returns NULL with the error pending. */
 static inline th_group *new_process_group(th_context *ctx)
 {
     int started;
@@ -81,7 +81,7 @@ static inline void start_processes(int *argc, char ***argv)
                                           "scripts/run.sh --processes N builds it with MPI");
 }
 
-/* Creates the group of this process alone. It belongs to the context. Returns NULL with the error stored. */
+/* Creates the group of this process alone. It belongs to the context. Returns NULL with the error pending. */
 static inline th_group *new_process_group(th_context *ctx)
 {
     return th_group_new(ctx, NULL);

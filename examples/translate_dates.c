@@ -57,7 +57,7 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 {
     int32_t *source = th_data(p->source), *lengths = th_data(p->lengths), *target = th_data(p->target);
     if (!source || !lengths || !target)
-        return; /* the error is stored in the context */
+        return; /* the context keeps the error */
     char row[1 + T + 1] = {0};
     snprintf(row, sizeof row, "%c%s%c", START_OF_TEXT, iso, END_OF_TEXT);
     lengths[b] = (int32_t)strlen(text);
@@ -169,8 +169,8 @@ static th_status run_shard(th_module *model, const pairs *batch_pairs, th_shard 
     return TH_OK;
 }
 
-/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are
- * stored in the context. The first of several processes prints the translation of `one` at some steps. */
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. The
+ * context keeps errors. The first of several processes prints the translation of `one` at some steps. */
 static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pairs *one, double *loss)
 {
     th_context *ctx = model->ctx;

@@ -21,7 +21,7 @@ bool ends_documents(const th_tokenizer *tokenizer, const texts *text);
 th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path);
 
 /* Counts the bytes of text in tokens begin .. end of a file, for bits per byte. Special tokens count as 0 bytes. -1
- * with the error stored. */
+ * with the error pending. */
 int64_t count_token_bytes(const th_tokenizer *tokenizer, th_token_file *file, int64_t begin, int64_t end);
 
 #endif

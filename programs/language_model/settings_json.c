@@ -232,7 +232,7 @@ static const char *describe_valid_values(const program_option *option, char *tex
     return text;
 }
 
-/* Stores one value. */
+/* Sets one setting to the value. Ends the program if it is out of range. */
 static void set_option_from_json(const program_option *option, const json_t *value, const char *file)
 {
     char wanted[100];

@@ -199,8 +199,8 @@ static int train_run(trainer *t, const char *const *words, int count)
     return run_training(t, false);
 }
 
-/* Takes the first word of `tune`, the model's folder, as --from. Its absolute path is stored, because a run with
- * adapters needs the folder later. Returns the number of words that remain. */
+/* Takes the first word of `tune`, the model's folder, as --from. The settings keep its absolute path, because a run
+ * with adapters needs the folder later. Returns the number of words that remain. */
 static int take_model_folder(const char **words, int count)
 {
     static char path[PATH_MAX];

@@ -110,7 +110,7 @@ bool th_graph_is_close(const th_graph *graph, double a, double b, double scale)
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= graph->tolerance * scale;
 }
 
-/* Stores the values of output k in the first run with these inputs, and compares them in later runs. */
+/* Keeps the values of output k in the first run with these inputs, and compares them in later runs. */
 static bool check_output(th_graph *graph, th_tensor *y, int k)
 {
     const th_tensor_impl *impl = th_tensor_impl_of(y);

@@ -56,7 +56,7 @@ static int64_t random_element(th_graph *graph, int i)
 
 /* -- outputs -- */
 
-/* Runs forward alone, and stores all outputs. Returns false with the error pending. */
+/* Runs forward alone, and writes all outputs. Returns false with the error pending. */
 static bool run_forward(const dependence *d, double *outputs)
 {
     th_graph *graph = d->graph;

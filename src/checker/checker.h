@@ -41,8 +41,8 @@ typedef struct th_leaf {
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* Values of th_tensor_impl.check_role during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that the
- * function made in this run. */
+/* Values of th_tensor_impl.check_role during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that
+ * the function made in this run. */
 enum {
     TH_CHECK_OUTSIDE = -1,   /* existed before the check, or outlived the run that made it */
     TH_CHECK_FIRST_RUN = -2, /* made in the first run; the second run shows whether the function still reads it */
@@ -165,15 +165,15 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record);
 /* Ends a run: clears the tape, releases the tensors that the function made, and restores values that it changed. False
  * if the check cannot continue: an error is pending, or the run read a new parameter (checker->incomplete). */
 bool th_checker_end_run(th_checker *checker);
-/* Runs the function from start to end. Stores the output's elements in values[rows]. */
+/* Runs the function from start to end. Writes the output's elements to values[rows]. */
 bool th_checker_compute_output(th_checker *checker, double *values);
 /* Measures how much rounding inside the function changes its outputs at the unchanged inputs. Runs it a few times, and
- * changes the last places of every result that another operation reads. Stores the largest changes in checker->noise.
+ * changes the last places of every result that another operation reads. Writes the largest changes to checker->noise.
  * Returns false if a run failed. */
 bool th_checker_measure_noise(th_checker *checker);
 /* Converts an array with the shape of t to row-major doubles. */
 void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, double *values);
-/* Stores the gradients of all checked leaves under this cotangent in gradient[columns]. Runs backward `times` times
+/* Writes the gradients of all checked leaves under this cotangent to gradient[columns]. Runs backward `times` times
  * without emptying the gradients in between. */
 bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
                                   double *gradient);

@@ -49,17 +49,18 @@ static const struct th_limits {
     .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
     .relative = {1e-5, 2e-2},   /* the default of the option relative_tolerance */
     .visible = {8e-4, 1e-1},    /* a mistake of a thousandth (a tenth) must show: limits distance plus uncertainty */
-    .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this part of the output */
-    .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this part of the leaf's largest one */
-    .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this part of the leaf's largest derivative */
-    .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this part of the sum of magnitudes */
-    .conditions = {1e-9, 1e-3}, /* th_check_op: gradients of two conditions are equal up to this part of the largest */
+    .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this fraction of the output */
+    .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
+    .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this fraction of the leaf's largest derivative */
+    .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this fraction of the sum of magnitudes */
+    .conditions = {1e-9,
+                   1e-3}, /* th_check_op: gradients of two conditions are equal up to this fraction of the largest */
 };
 
 #define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
 #define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
 #define TH_ROUNDING_SAFETY 8       /* the true rounding error may be this many times its estimate */
-#define TH_AGREEMENT 0.125  /* quotients agree if they differ by this part of their distance from the derivative */
+#define TH_AGREEMENT 0.125  /* quotients agree if they differ by this fraction of their distance from the derivative */
 #define TH_VISIBLE_FACTOR 4 /* the uncertainty, with TH_ROUNDING_SAFETY, may be this many times th_limits.visible */
 /* In units of the last place: */
 #define TH_ZERO_UNITS 4096         /* of the output: an analytic derivative that rounding hides is 0 up to this */

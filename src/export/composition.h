@@ -13,7 +13,7 @@ typedef struct th_composition {
 
 /* Runs the composition of a node forward on copies of its inputs, with the node's random numbers. Then runs it backward
  * from `gradient`, unless that is NULL. th_composition_end must follow, also after an error. The listing's context
- * stores the error. */
+ * keeps the error. */
 th_status th_composition_run(th_composition *composition, const th_listing *listing, int64_t node,
                              const th_array *gradient);
 void th_composition_end(th_composition *composition);
