@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* the causal mask: a query does not attend to later keys */
-static bool hidden(int t, int s)
+static bool is_hidden(int t, int s)
 {
     return causal && s > t;
 }
@@ -35,7 +35,7 @@ static void score(struct numbers *n, int h)
     for (int t = 0; t < T; t++)
         for (int s = 0; s < T; s++) {
             double sum = 0;
-            for (int d = 0; d < D && !hidden(t, s); d++)
+            for (int d = 0; d < D && !is_hidden(t, s); d++)
                 sum += n->q[t][h * D + d] * n->k[s][h * D + d];
             n->s[h][t][s] = sum / sqrt(D);
         }
@@ -47,9 +47,9 @@ void softmax(struct numbers *n, int h)
     for (int t = 0; t < T; t++) {
         double sum = 0;
         for (int s = 0; s < T; s++)
-            sum += hidden(t, s) ? 0 : exp(n->s[h][t][s]);
+            sum += is_hidden(t, s) ? 0 : exp(n->s[h][t][s]);
         for (int s = 0; s < T; s++)
-            n->a[h][t][s] = hidden(t, s) ? 0 : exp(n->s[h][t][s]) / sum;
+            n->a[h][t][s] = is_hidden(t, s) ? 0 : exp(n->s[h][t][s]) / sum;
     }
 }
 
@@ -68,7 +68,7 @@ static void mix(struct numbers *n, int h)
         for (int d = 0; d < D; d++) {
             double sum = 0;
             for (int s = 0; s < T; s++)
-                sum += hidden(t, s) ? 0 : n->p[h][t][s] * n->v[s][h * D + d];
+                sum += is_hidden(t, s) ? 0 : n->p[h][t][s] * n->v[s][h * D + d];
             n->o[t][h * D + d] = sum;
         }
 }
@@ -165,7 +165,7 @@ static void mix_backward(const struct numbers *n, struct numbers *g, int h)
 {
     for (int t = 0; t < T; t++)
         for (int s = 0; s < T; s++)
-            for (int d = 0; d < D && !hidden(t, s); d++) {
+            for (int d = 0; d < D && !is_hidden(t, s); d++) {
                 g->v[s][h * D + d] += n->p[h][t][s] * g->o[t][h * D + d];
                 g->p[h][t][s] += g->o[t][h * D + d] * n->v[s][h * D + d];
             }

@@ -316,7 +316,7 @@ static bool compare_sample(th_checker *checker, compare_workspace *work, th_leaf
     return true;
 }
 
-static bool all_zero(const double *values, int64_t count)
+static bool are_all_zero(const double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (values[i] != 0 && !isnan(values[i]))
@@ -335,8 +335,8 @@ static bool compare_leaf_fast(th_checker *checker, compare_workspace *work, th_l
         if (!compare_sample(checker, work, leaf, leaf->numel <= samples ? s : choose_element(checker, work, leaf, s),
                             finding))
             return false;
-    const bool gradient_is_zero = all_zero(work->gradient_once + leaf->first_column, leaf->numel) &&
-                                  all_zero(finding->numeric_vector, leaf->numel);
+    const bool gradient_is_zero = are_all_zero(work->gradient_once + leaf->first_column, leaf->numel) &&
+                                  are_all_zero(finding->numeric_vector, leaf->numel);
     /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0.
      * Elsewhere it may cross kinks near several elements at once, which look like a mistake. */
     if ((leaf->numel <= samples && !gradient_is_zero) || checker->at_kinks)

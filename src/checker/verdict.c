@@ -285,7 +285,7 @@ static int most_certain_step(const derivative *d)
 
 /* At a kink, shorter steps have the same slopes above and below. At a jump, they have the same difference of the
  * outputs. */
-static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
+static th_reason find_reason(const derivative *d, int best, th_verdict *verdict)
 {
     const double *length = d->quotients->length;
     for (int k = 0; k < TH_USUAL_STEP; k++) { /* longer steps may see a kink or jump at another point */
@@ -338,7 +338,7 @@ static th_verdict final_verdict(const derivative *d)
         return make_verdict(d, TH_RIGHT, best, error);
     th_verdict verdict = make_verdict(d, TH_CANNOT_TELL, best, error);
     const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best));
-    verdict.reason = finite ? reason_of(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
+    verdict.reason = finite ? find_reason(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
     return verdict;
 }
 

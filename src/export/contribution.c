@@ -20,8 +20,9 @@ typedef struct sweep {
 
 /* -- where a contribution goes -- */
 
-/* Returns whether an earlier contribution overlaps this part of the gradient, and adds the part to the list. */
-static bool was_written(sweep *s, int64_t tensor)
+/* Adds the region of a tensor's gradient to the list of written regions. Returns whether an earlier contribution
+ * overlaps it; then the list does not change. */
+static bool mark_written(sweep *s, int64_t tensor)
 {
     th_context *ctx = s->listing->ctx;
     const th_listed *t = &s->listing->tensor[tensor];
@@ -62,8 +63,8 @@ static void record_contribution(sweep *s, int64_t node, int i, bool identity)
 {
     th_contribution *c = &s->contributions->list[s->listing->first_operand[node] + i];
     const int64_t tensor = th_listing_input(s->listing, node, i);
-    const bool added = was_written(s, tensor);
-    c->how = added ? TH_HOW_ADDED : identity ? TH_HOW_PASSED_ON : TH_HOW_WRITTEN;
+    const bool overlaps = mark_written(s, tensor);
+    c->how = overlaps ? TH_HOW_ADDED : identity ? TH_HOW_PASSED_ON : TH_HOW_WRITTEN;
     if (!s->listing->ctx->error)
         add_to_view(s, tensor, &c->gradient);
 }
@@ -109,8 +110,8 @@ static void contribute_view(sweep *s, int64_t node, th_frame *frame)
         th_add_at_offsets(&target, gradient);
     const bool shares_buffer =
         s->listing->tensor[view].gradient_owner != view; /* a view that repeats elements has its own buffer */
-    const bool added = was_written(s, shares_buffer ? view : base);
-    c->how = shares_buffer ? TH_HOW_VIEW : added ? TH_HOW_ADDED : TH_HOW_WRITTEN;
+    const bool overlaps = mark_written(s, shares_buffer ? view : base);
+    c->how = shares_buffer ? TH_HOW_VIEW : overlaps ? TH_HOW_ADDED : TH_HOW_WRITTEN;
     if (!ctx->error)
         add_to_view(s, base, &c->gradient);
 }

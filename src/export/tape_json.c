@@ -66,7 +66,7 @@ static void put_tensor(const th_page *page, FILE *file, int64_t index)
 /* -- nodes -- */
 
 /* Returns whether two arrays of one shape have the same bytes. */
-static bool same_elements(const th_array *a, const th_array *b)
+static bool have_same_elements(const th_array *a, const th_array *b)
 {
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
@@ -86,7 +86,7 @@ static void put_contribution(const th_page *page, FILE *file, int64_t node, int 
     const th_listed *input = &page->listing.tensor[th_listing_input(&page->listing, node, i)];
     th_array gradient;
     const bool equals_gradient =
-        th_listing_gradient(input->tensor, &gradient) && same_elements(&c->gradient, &gradient);
+        th_listing_gradient(input->tensor, &gradient) && have_same_elements(&c->gradient, &gradient);
     fprintf(file, "{\"input\":%d", i);
     put_array(file, "gradient", equals_gradient ? NULL : &c->gradient, page->limit);
     put_text(file, "how", how_names[c->how]);

@@ -22,7 +22,7 @@ typedef struct th_factor {
 /* Returns whether the operation is a product or a sum whose factors are elements of its operands. */
 bool th_factor_is_known(const th_node *node, int input);
 /* Returns whether output element `at` depends on element `element` of this input, and sets *factor. */
-bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor);
+bool th_find_factor(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor);
 
 /* One term of a contribution: dy[output_element] * factor. */
 typedef struct th_term {

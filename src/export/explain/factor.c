@@ -27,19 +27,19 @@ static th_element broadcast_element(const th_tensor_impl *t, int axes, const th_
     return element;
 }
 
-static bool same_element(int axes, const th_element *a, const th_element *b)
+static bool is_same_element(int axes, const th_element *a, const th_element *b)
 {
     return memcmp(a->index, b->index, (size_t)axes * sizeof a->index[0]) == 0;
 }
 
 /* -- sums and elementwise products -- */
 
-static bool elementwise_factor(const th_node *node, int input, const th_element *element, const th_element *at,
-                               th_factor *factor)
+static bool find_elementwise_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                                    th_factor *factor)
 {
     const th_tensor_impl *x = input_tensor(node, input), *y = th_node_output(node, 0)->tensor;
     const th_element broadcast = broadcast_element(x, x->ndim, at, y->ndim);
-    if (!same_element(x->ndim, &broadcast, element))
+    if (!is_same_element(x->ndim, &broadcast, element))
         return false;
     factor->input = -1;
     if (th_node_is(node, "mul")) {
@@ -54,15 +54,15 @@ static bool elementwise_factor(const th_node *node, int input, const th_element 
 
 enum { X, WEIGHT, BIAS };
 
-static bool dense_factor(const th_node *node, int input, const th_element *element, const th_element *at,
-                         th_factor *factor)
+static bool find_dense_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                              th_factor *factor)
 {
     const int last = input_tensor(node, X)->ndim - 1;
     const int64_t output = at->index[last];
     switch (input) {
     case X:
         *factor = (th_factor){WEIGHT, {{output, element->index[last]}}};
-        return same_element(last, element, at);
+        return is_same_element(last, element, at);
     case WEIGHT:
         *factor = (th_factor){X, *at};
         factor->element.index[last] = element->index[1];
@@ -72,13 +72,13 @@ static bool dense_factor(const th_node *node, int input, const th_element *eleme
         return output == element->index[0];
     default:
         factor->input = -1;
-        return same_element(last + 1, element, at);
+        return is_same_element(last + 1, element, at);
     }
 }
 
 /* c[.., m, n] = sum_k a[.., m, k] b[.., k, n] */
-static bool matmul_factor(const th_node *node, int input, const th_element *element, const th_element *at,
-                          th_factor *factor)
+static bool find_matmul_factor(const th_node *node, int input, const th_element *element, const th_element *at,
+                               th_factor *factor)
 {
     const th_tensor_impl *x = input_tensor(node, input), *other = input_tensor(node, 1 - input);
     const int ndim = th_node_output(node, 0)->tensor->ndim, leading = x->ndim - 2, other_leading = other->ndim - 2;
@@ -87,7 +87,7 @@ static bool matmul_factor(const th_node *node, int input, const th_element *elem
     *factor = (th_factor){1 - input, broadcast_element(other, other_leading, at, ndim - 2)};
     factor->element.index[other_leading + shared_axis] = element->index[leading + 1 - shared_axis];
     factor->element.index[other_leading + 1 - shared_axis] = at->index[ndim - 1 - shared_axis];
-    return same_element(leading, &batch, element) &&
+    return is_same_element(leading, &batch, element) &&
            element->index[leading + shared_axis] == at->index[ndim - 2 + shared_axis];
 }
 
@@ -100,11 +100,11 @@ bool th_factor_is_known(const th_node *node, int input)
            (th_node_is(node, "dropout_residual") && input == 1);
 }
 
-bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor)
+bool th_find_factor(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor)
 {
     if (th_node_is(node, "matmul"))
-        return matmul_factor(node, input, element, at, factor);
+        return find_matmul_factor(node, input, element, at, factor);
     if (th_node_is(node, "dense"))
-        return dense_factor(node, input, element, at, factor);
-    return elementwise_factor(node, input, element, at, factor);
+        return find_dense_factor(node, input, element, at, factor);
+    return find_elementwise_factor(node, input, element, at, factor);
 }

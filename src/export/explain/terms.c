@@ -46,7 +46,7 @@ static void add_term(th_terms *terms, const th_term *term)
 
 /* -- the gradients of a node's outputs -- */
 
-static bool output_gradient(const th_node *node, int output, th_array *dy)
+static bool find_output_gradient(const th_node *node, int output, th_array *dy)
 {
     const th_tensor_impl *t = th_node_output(node, output)->tensor;
     return t && t->gradient && th_listing_gradient(t, dy);
@@ -57,7 +57,7 @@ static int64_t gradient_elements(const th_node *node)
     int64_t elements = 0;
     th_array dy;
     for (int i = 0; i < node->n_outputs; i++)
-        if (output_gradient(node, i, &dy))
+        if (find_output_gradient(node, i, &dy))
             elements += th_array_numel(&dy);
     return elements;
 }
@@ -67,13 +67,13 @@ static int64_t gradient_elements(const th_node *node)
 static void split_product(const th_node *node, int input, const th_element *element, th_terms *terms)
 {
     th_array dy;
-    if (!output_gradient(node, 0, &dy))
+    if (!find_output_gradient(node, 0, &dy))
         return;
     const int64_t numel = th_array_numel(&dy);
     for (int64_t i = 0; i < numel; i++) {
         th_term term = {.output = 0, .has_source = true};
         th_index_at(dy.ndim, dy.size, i, term.output_element.index);
-        if (!th_factor_of(node, input, element, &term.output_element, &term.source))
+        if (!th_find_factor(node, input, element, &term.output_element, &term.source))
             continue;
         term.dy = th_element_value(&dy, &term.output_element);
         term.factor = 1;
@@ -102,7 +102,7 @@ static th_status probe_begin(probe *p)
                    y = th_tensor_array(th_node_output(p->node, 0)->tensor);
     th_array dy;
     for (int i = 0; i < p->node->n_outputs; i++) {
-        if (!output_gradient(p->node, i, &dy))
+        if (!find_output_gradient(p->node, i, &dy))
             continue;
         if (th_listing_array(p->listing, &dy, dy.dtype, &p->unit[i]) != TH_OK)
             return p->listing->ctx->error;
@@ -137,7 +137,7 @@ static th_status split_by_probes(probe *p, const th_element *element, th_terms *
         return p->listing->ctx->error;
     for (int o = 0; o < p->node->n_outputs; o++) {
         th_array dy;
-        if (!output_gradient(p->node, o, &dy))
+        if (!find_output_gradient(p->node, o, &dy))
             continue;
         const size_t bytes = th_dtype_size(dy.dtype);
         const int64_t numel = th_array_numel(&dy);
