@@ -39,9 +39,9 @@ static inline bool supported(int choice)
 {
 #ifdef __x86_64__
     if (choice == AMX)
-        return th_isa_choices[AMX].products && !th_isa_choices[AVX512_BF16].missing() && tiles_start();
+        return th_isa_choices[AMX].products && !th_isa_choices[AVX512_BF16].why_not() && tiles_start();
 #endif
-    return choice < PRODUCT_PATHS && (!th_isa_choices[choice].missing || !th_isa_choices[choice].missing());
+    return choice < PRODUCT_PATHS && (!th_isa_choices[choice].why_not || !th_isa_choices[choice].why_not());
 }
 
 /* A machine with this choice. */

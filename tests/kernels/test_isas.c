@@ -66,7 +66,7 @@ END_TEST
 /* AMX needs the kernels for AVX-512 too. */
 START_TEST(test_tiles_need_avx512)
 {
-    const char *missing = th_isa_choices[th_isa_choice_count - 1].missing();
+    const char *missing = th_isa_choices[th_isa_choice_count - 1].why_not();
     ck_assert_str_eq(th_isa_choices[th_isa_choice_count - 1].name, "amx");
     if (strcmp(BUILT, "avx512") != 0) {
         ck_assert_str_eq(missing,

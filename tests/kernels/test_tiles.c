@@ -316,9 +316,9 @@ START_TEST(test_selection)
     const th_product_kernels *products = th_isa_choices[AMX].products;
     if (!supported(AVX512))
         return;
-    const char *missing = th_amx_missing();
+    const char *missing = th_why_not_amx();
     ck_assert_msg(!missing || strncmp(missing, "TAPEHEAD_ISA is amx, but ", 25) == 0, "%s", missing);
-    ck_assert_ptr_eq(th_amx_missing(), missing);
+    ck_assert_ptr_eq(th_why_not_amx(), missing);
     if (!supported(AMX) || tiles_interpreted())
         ck_assert_ptr_nonnull(missing);
 

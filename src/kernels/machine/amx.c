@@ -63,7 +63,7 @@ static void detect_amx(void)
         why_missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
 }
 
-const char *th_amx_missing(void)
+const char *th_why_not_amx(void)
 {
     pthread_once(&once, detect_amx);
     return why_missing;
@@ -71,7 +71,7 @@ const char *th_amx_missing(void)
 
 #else
 
-const char *th_amx_missing(void)
+const char *th_why_not_amx(void)
 {
     return "TAPEHEAD_ISA is amx, but the compiler that built Tapehead has no AMX";
 }

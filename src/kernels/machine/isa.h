@@ -25,7 +25,7 @@ typedef struct th_isa_choice {
     /* Returns NULL if this process can use the choice, otherwise a static sentence: "TAPEHEAD_ISA is avx2, but this
      * processor ...", or "..., but this library was built without ...". It may ask the operating system for permission.
      * NULL: every process can. */
-    const char *(*missing)(void);
+    const char *(*why_not)(void);
 } th_isa_choice;
 
 /* In ascending order. Every processor of the architecture has the first instruction set. The library may have been

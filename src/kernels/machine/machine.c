@@ -11,13 +11,13 @@
 #include "kernels/product_kernels.h"
 
 /* The value of an environment variable; NULL if it is not set or empty. */
-static const char *setting(const char *name)
+static const char *environment_setting(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
 
-static void use(th_machine *machine, const th_isa_choice *choice)
+static void use_choice(th_machine *machine, const th_isa_choice *choice)
 {
     machine->isa = choice->isa;
     machine->products = choice->products;
@@ -26,9 +26,9 @@ static void use(th_machine *machine, const th_isa_choice *choice)
 /* If a request cannot be fulfilled, keeps the automatic choice: the context uses it after its error is cleared. */
 static const char *detect_isa(th_machine *machine)
 {
-    const char *wanted = setting("TAPEHEAD_ISA");
+    const char *wanted = environment_setting("TAPEHEAD_ISA");
     machine->automatic = !wanted;
-    use(machine, th_isa_automatic());
+    use_choice(machine, th_isa_automatic());
     if (!wanted)
         return NULL;
     const th_isa_choice *choice = th_isa_choices, *end = th_isa_choices + th_isa_choice_count;
@@ -36,15 +36,15 @@ static const char *detect_isa(th_machine *machine)
         choice++;
     if (choice == end)
         return th_isa_choice_names;
-    const char *missing = choice->missing ? choice->missing() : NULL;
-    if (!missing)
-        use(machine, choice);
-    return missing;
+    const char *reason = choice->why_not ? choice->why_not() : NULL;
+    if (!reason)
+        use_choice(machine, choice);
+    return reason;
 }
 
 static const char *detect_gemm(th_machine *machine)
 {
-    const char *wanted = setting("TAPEHEAD_GEMM");
+    const char *wanted = environment_setting("TAPEHEAD_GEMM");
     const bool native = wanted && strcmp(wanted, "native") == 0, openblas = wanted && strcmp(wanted, "openblas") == 0;
     const bool prefers_openblas = openblas || (!native && !machine->isa->fused); /* faster without fused multiply-add */
     machine->gemm = prefers_openblas && th_openblas() ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE;

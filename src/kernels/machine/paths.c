@@ -66,7 +66,7 @@ const th_product_kernels *th_path_automatic(const th_isa *isa)
     int count = 0;
     for (int i = 0; i < th_isa_choice_count && count < MOST_PATHS; i++) {
         const th_isa_choice *choice = &th_isa_choices[i];
-        if (choice->isa == isa && choice->products && (!choice->missing || !choice->missing()))
+        if (choice->isa == isa && choice->products && (!choice->why_not || !choice->why_not()))
             paths[count++] = choice->products;
     }
     if (count == 1)

@@ -74,7 +74,7 @@ static bool has_avx512_bf16(void)
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-static bool built(int isa)
+static bool is_built(int isa)
 {
     return th_isas[isa].kernels[0] != NULL;
 }
@@ -82,43 +82,43 @@ static bool built(int isa)
 #define NOT_BUILT(choice, isa)                                                                                         \
     "TAPEHEAD_ISA is " choice ", but this library was built without " isa " (TAPEHEAD_ISAS of its build)"
 
-static const char *missing_baseline(void)
+static const char *why_not_baseline(void)
 {
-    return built(BASELINE) ? NULL : NOT_BUILT("baseline", "baseline");
+    return is_built(BASELINE) ? NULL : NOT_BUILT("baseline", "baseline");
 }
 
-static const char *missing_avx2(void)
+static const char *why_not_avx2(void)
 {
-    return !has_avx2()   ? "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add and F16C"
-           : built(AVX2) ? NULL
-                         : NOT_BUILT("avx2", "avx2");
+    return !has_avx2()      ? "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add and F16C"
+           : is_built(AVX2) ? NULL
+                            : NOT_BUILT("avx2", "avx2");
 }
 
-static const char *missing_avx512(void)
+static const char *why_not_avx512(void)
 {
-    return !has_avx512()   ? "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"
-           : built(AVX512) ? NULL
-                           : NOT_BUILT("avx512", "avx512");
+    return !has_avx512()      ? "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"
+           : is_built(AVX512) ? NULL
+                              : NOT_BUILT("avx512", "avx512");
 }
 
-static const char *missing_avx512_bf16(void)
+static const char *why_not_avx512_bf16(void)
 {
     return !has_avx512_bf16() ? "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"
-           : built(AVX512)    ? NULL
+           : is_built(AVX512) ? NULL
                               : NOT_BUILT("avx512_bf16", "avx512");
 }
 
-static const char *missing_amx(void)
+static const char *why_not_amx(void)
 {
-    return built(AVX512) ? th_amx_missing() : NOT_BUILT("amx", "avx512");
+    return is_built(AVX512) ? th_why_not_amx() : NOT_BUILT("amx", "avx512");
 }
 
 const th_isa_choice th_isa_choices[CHOICES] = {
-    [BASELINE] = {"baseline", &th_isas[BASELINE], th_product_fma_f32_baseline, missing_baseline},
-    [AVX2] = {"avx2", &th_isas[AVX2], th_product_fma_f32_avx2, missing_avx2},
-    [AVX512] = {"avx512", &th_isas[AVX512], th_product_fma_f32_avx512, missing_avx512},
-    [AVX512_BF16] = {"avx512_bf16", &th_isas[AVX512], th_product_dpbf16_f32_avx512bf16, missing_avx512_bf16},
-    [AMX] = {"amx", &th_isas[AVX512], th_product_amx_f32_amx, missing_amx},
+    [BASELINE] = {"baseline", &th_isas[BASELINE], th_product_fma_f32_baseline, why_not_baseline},
+    [AVX2] = {"avx2", &th_isas[AVX2], th_product_fma_f32_avx2, why_not_avx2},
+    [AVX512] = {"avx512", &th_isas[AVX512], th_product_fma_f32_avx512, why_not_avx512},
+    [AVX512_BF16] = {"avx512_bf16", &th_isas[AVX512], th_product_dpbf16_f32_avx512bf16, why_not_avx512_bf16},
+    [AMX] = {"amx", &th_isas[AVX512], th_product_amx_f32_amx, why_not_amx},
 };
 const int th_isa_choice_count = CHOICES;
 
@@ -126,9 +126,9 @@ const char th_isa_choice_names[] = "TAPEHEAD_ISA must be baseline, avx2, avx512,
 
 const th_isa_choice *th_isa_automatic(void)
 {
-    if (built(AVX512) && has_avx512())
+    if (is_built(AVX512) && has_avx512())
         return &th_isa_choices[AVX512];
-    if (built(AVX2) && has_avx2())
+    if (is_built(AVX2) && has_avx2())
         return &th_isa_choices[AVX2];
-    return built(BASELINE) ? &th_isa_choices[BASELINE] : NULL;
+    return is_built(BASELINE) ? &th_isa_choices[BASELINE] : NULL;
 }

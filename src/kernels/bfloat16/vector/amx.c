@@ -1,5 +1,5 @@
 /* Products of bfloat16 parts with Intel AMX. Only the instruction tdpbf16ps computes here: it defines the bits
- * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_missing
+ * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_why_not_amx
  * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels; amx_few_rows.h multiplies few rows.
  *
  * An AMX tile has 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16
