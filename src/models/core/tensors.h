@@ -7,6 +7,7 @@
 #include "tensor/convert.h"
 #include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
+#include "tensor/parameter_observer.h"
 #include "tensor/shape.h"
 #include "tensor/storage_types.h"
 #include "tensor/strided_iterator.h"
