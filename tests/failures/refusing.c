@@ -189,8 +189,8 @@ th_block *__real_th_block_allocate(th_block_allocator *allocator, size_t bytes);
 th_block *__wrap_th_block_allocate(th_block_allocator *allocator, size_t bytes);
 void *__real_th_pool_new(th_context *ctx, th_pool *pool);
 void *__wrap_th_pool_new(th_context *ctx, th_pool *pool);
-void *__real_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
-void *__wrap_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
+void *__real_th_bump_allocate(th_context *ctx, th_bump *bump, size_t bytes);
+void *__wrap_th_bump_allocate(th_context *ctx, th_bump *bump, size_t bytes);
 
 th_block *__wrap_th_block_allocate(th_block_allocator *allocator, size_t bytes)
 {
@@ -202,9 +202,9 @@ void *__wrap_th_pool_new(th_context *ctx, th_pool *pool)
     return no_memory() ? NULL : __real_th_pool_new(ctx, pool);
 }
 
-void *__wrap_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
+void *__wrap_th_bump_allocate(th_context *ctx, th_bump *bump, size_t bytes)
 {
-    return no_memory() ? NULL : __real_th_bump_take(ctx, bump, bytes);
+    return no_memory() ? NULL : __real_th_bump_allocate(ctx, bump, bytes);
 }
 
 /* -- waiting for the disk, which takes most of the time of a run and is not tested here -- */

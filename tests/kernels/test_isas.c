@@ -66,13 +66,11 @@ END_TEST
 /* AMX needs the kernels for AVX-512 too. */
 START_TEST(test_tiles_need_avx512)
 {
-    const char *missing = th_isa_choices[th_isa_choice_count - 1].why_not();
+    const char *why_not = th_isa_choices[th_isa_choice_count - 1].why_not();
     ck_assert_str_eq(th_isa_choices[th_isa_choice_count - 1].name, "amx");
-    if (strcmp(BUILT, "avx512") != 0) {
-        ck_assert_str_eq(missing,
+    if (strcmp(BUILT, "avx512") != 0)
+        ck_assert_str_eq(why_not,
                          "TAPEHEAD_ISA is amx, but this library was built without avx512 (TAPEHEAD_ISAS of its build)");
-        ck_assert_ptr_null(th_isa_automatic_products());
-    }
 }
 END_TEST
 
