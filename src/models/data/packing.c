@@ -65,44 +65,44 @@ static th_status find_pieces(packer *p)
 /* The windows while they are filled. A link is an index + 1; 0 is the end of a list. */
 typedef struct windows {
     int64_t length, count;
-    uint64_t *has;     /* [length / 64 + 1]: bit r: a window with r free places exists */
-    int64_t *stack;    /* [length + 1]: link to the first of them */
-    int64_t *below;    /* [pieces]: link to the next window of the stack */
-    int64_t *of_piece; /* [pieces]: the window of each piece */
+    uint64_t *space_exists;   /* [length / 64 + 1]: bit r: a window with r free places exists */
+    int64_t *first_window;    /* [length + 1]: link to the first of them */
+    int64_t *next_window;     /* [pieces]: link to the next of them */
+    int64_t *window_of_piece; /* [pieces]: the window of each piece */
 } windows;
 
 /* Returns the smallest number of free places, at least `places`, that a window has; -1 if none has enough. */
-static int64_t fullest(const windows *w, int64_t places)
+static int64_t smallest_sufficient_space(const windows *w, int64_t places)
 {
     int64_t word = places / 64;
-    uint64_t bits = w->has[word] & ~(uint64_t)0 << places % 64;
+    uint64_t bits = w->space_exists[word] & ~(uint64_t)0 << places % 64;
     while (bits == 0 && ++word <= w->length / 64)
-        bits = w->has[word];
+        bits = w->space_exists[word];
     return bits ? 64 * word + __builtin_ctzll(bits) : -1;
 }
 
-static void push(windows *w, int64_t window, int64_t space)
+static void push_window(windows *w, int64_t window, int64_t space)
 {
-    w->below[window] = w->stack[space];
-    w->stack[space] = window + 1;
-    w->has[space / 64] |= (uint64_t)1 << space % 64;
+    w->next_window[window] = w->first_window[space];
+    w->first_window[space] = window + 1;
+    w->space_exists[space / 64] |= (uint64_t)1 << space % 64;
 }
 
-static int64_t pop(windows *w, int64_t space)
+static int64_t pop_window(windows *w, int64_t space)
 {
-    const int64_t window = w->stack[space] - 1;
-    w->stack[space] = w->below[window];
-    if (w->stack[space] == 0)
-        w->has[space / 64] &= ~((uint64_t)1 << space % 64);
+    const int64_t window = w->first_window[space] - 1;
+    w->first_window[space] = w->next_window[window];
+    if (w->first_window[space] == 0)
+        w->space_exists[space / 64] &= ~((uint64_t)1 << space % 64);
     return window;
 }
 
 /* Places a piece. */
-static int64_t place(windows *w, int64_t places)
+static int64_t place_piece(windows *w, int64_t places)
 {
-    const int64_t space = fullest(w, places);
-    const int64_t window = space < 0 ? w->count++ : pop(w, space);
-    push(w, window, (space < 0 ? w->length : space) - places);
+    const int64_t space = smallest_sufficient_space(w, places);
+    const int64_t window = space < 0 ? w->count++ : pop_window(w, space);
+    push_window(w, window, (space < 0 ? w->length : space) - places);
     return window;
 }
 
@@ -118,15 +118,15 @@ static void sort(const packer *p, int64_t *start, int64_t *order)
 }
 
 /* Groups the pieces by window, in the order in which they were placed. */
-static void group(const packer *p, const windows *w, const int64_t *order, th_packing *packing)
+static void group_by_window(const packer *p, const windows *w, const int64_t *order, th_packing *packing)
 {
     int64_t *next = packing->begin;
     for (int64_t i = 0; i < p->pieces; i++)
-        next[w->of_piece[i] + 1]++;
+        next[w->window_of_piece[i] + 1]++;
     for (int64_t i = 0; i < w->count; i++)
         next[i + 1] += next[i];
     for (int64_t i = 0; i < p->pieces; i++)
-        packing->piece[next[w->of_piece[order[i]]]++] = p->piece[order[i]];
+        packing->piece[next[w->window_of_piece[order[i]]]++] = p->piece[order[i]];
     memmove(next + 1, next, (size_t)w->count * sizeof *next); /* each is now the begin of the next window */
     next[0] = 0;
 }
@@ -153,16 +153,16 @@ void th_packing_free(th_context *ctx, th_packing *packing)
 }
 
 /* Places all pieces, with the packer's pieces and working memory of (3 pieces + 2 length + length / 64) numbers. */
-static th_status fill(const packer *p, int64_t *memory, th_packing *packing)
+static th_status place_all_pieces(const packer *p, int64_t *memory, th_packing *packing)
 {
     int64_t *start = memory, *order = start + p->length + 2;
-    windows w = {.length = p->length, .of_piece = order + p->pieces};
-    w.below = w.of_piece + p->pieces;
-    w.stack = w.below + p->pieces;
-    w.has = (uint64_t *)(void *)(w.stack + p->length + 1);
+    windows w = {.length = p->length, .window_of_piece = order + p->pieces};
+    w.next_window = w.window_of_piece + p->pieces;
+    w.first_window = w.next_window + p->pieces;
+    w.space_exists = (uint64_t *)(void *)(w.first_window + p->length + 1);
     sort(p, start, order);
     for (int64_t i = 0; i < p->pieces; i++)
-        w.of_piece[order[i]] = place(&w, p->piece[order[i]].places);
+        w.window_of_piece[order[i]] = place_piece(&w, p->piece[order[i]].places);
     packing->begin = zeros(p->ctx, w.count + 1, sizeof *packing->begin);
     packing->windows = packing->begin ? w.count : 0;
     packing->piece = packing->begin ? zeros(p->ctx, p->pieces, sizeof *packing->piece) : NULL;
@@ -170,7 +170,7 @@ static th_status fill(const packer *p, int64_t *memory, th_packing *packing)
         return th_error_code(p->ctx);
     packing->pieces = p->pieces;
     packing->targets = p->targets;
-    group(p, &w, order, packing);
+    group_by_window(p, &w, order, packing);
     return TH_OK;
 }
 
@@ -190,7 +190,7 @@ th_status th_pack(th_token_file *file, int64_t begin, int64_t end, int64_t lengt
     int64_t *memory = p.piece ? zeros(p.ctx, numbers, sizeof *memory) : NULL;
     th_status status = memory ? find_pieces(&p) : th_error_code(p.ctx);
     if (status == TH_OK)
-        status = fill(&p, memory, packing);
+        status = place_all_pieces(&p, memory, packing);
     if (memory)
         th_release(p.ctx, memory, (size_t)numbers * sizeof *memory);
     if (p.piece)

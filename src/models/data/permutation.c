@@ -17,7 +17,7 @@ th_permutation th_permutation_make(uint64_t seed, uint64_t number, uint64_t coun
     return p;
 }
 
-static uint64_t function_of(const th_permutation *p, uint32_t half, uint32_t round)
+static uint64_t round_function(const th_permutation *p, uint32_t half, uint32_t round)
 {
     const th_philox random = {.key = {p->key[0], p->key[1]}, .call = round};
     uint32_t words[4];
@@ -30,7 +30,7 @@ static uint64_t permute(const th_permutation *p, uint64_t x)
     const uint64_t mask = ((uint64_t)1 << p->half_bits) - 1;
     uint64_t left = x >> p->half_bits, right = x & mask;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        const uint64_t next = (left ^ function_of(p, (uint32_t)right, round)) & mask;
+        const uint64_t next = (left ^ round_function(p, (uint32_t)right, round)) & mask;
         left = right;
         right = next;
     }
@@ -47,5 +47,5 @@ uint64_t th_permutation_at(const th_permutation *p, uint64_t index)
 
 uint64_t th_permutation_draw(const th_permutation *p, uint64_t bound)
 {
-    return function_of(p, 0, DRAW) % bound; /* (2^64 is so large that no remainder is noticeably likelier) */
+    return round_function(p, 0, DRAW) % bound; /* (2^64 is so large that no remainder is noticeably likelier) */
 }

@@ -18,7 +18,7 @@ static th_status fail(const th_token_file *f, const char *reason)
 
 /* -- contents -- */
 
-static void widen(const th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
+static void widen_tokens(const th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
 {
     const unsigned char *from = f->map + TH_TOKEN_HEADER + begin * f->header.width;
     if (f->header.width == 4) {
@@ -40,7 +40,7 @@ static int64_t find_invalid_token(const th_token_file *f, int64_t begin, int64_t
     int32_t tokens[1024];
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < 1024 ? end - begin : 1024;
-        widen(f, begin, n, tokens);
+        widen_tokens(f, begin, n, tokens);
         for (int64_t i = 0; i < n; i++)
             if (tokens[i] < 0 || tokens[i] >= f->header.vocabulary)
                 return begin + i;
@@ -86,7 +86,7 @@ th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int3
 {
     if (check_tokens(f, begin, count) != TH_OK)
         return th_error_code(f->ctx);
-    widen(f, begin, count, tokens);
+    widen_tokens(f, begin, count, tokens);
     return TH_OK;
 }
 
@@ -160,7 +160,7 @@ int64_t th_token_file_vocabulary(const th_token_file *f)
 /* -- opening -- */
 
 /* Maps the descriptor's file, which has f->bytes bytes. Checks that its header and its size agree. */
-static th_status map(th_token_file *f, int descriptor)
+static th_status map_file(th_token_file *f, int descriptor)
 {
     if (f->bytes < TH_TOKEN_HEADER)
         return fail(f, "it is too short for a token file");
@@ -197,7 +197,7 @@ static th_status open_file(th_token_file *f, const th_token_file_options *option
     const int descriptor = th_regular_descriptor(f->path, &f->bytes, &reason);
     if (descriptor < 0)
         return fail(f, reason);
-    th_status status = map(f, descriptor);
+    th_status status = map_file(f, descriptor);
     close(descriptor);
     if (status != TH_OK)
         return status;

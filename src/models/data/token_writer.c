@@ -31,7 +31,7 @@ static void release(th_context *ctx, void *object)
 }
 
 /* Makes space for the checksum of one more block. */
-static bool grow(th_token_writer *w, int64_t blocks)
+static bool grow_checksums(th_token_writer *w, int64_t blocks)
 {
     if (blocks < w->capacity)
         return true;
@@ -76,7 +76,7 @@ static th_token_writer *open_writer(th_context *ctx, const char *path, int64_t v
         *w = (th_token_writer){
             .ctx = ctx,
             .header = {.width = th_token_width(vocabulary, marked), .vocabulary = vocabulary, .marked = marked}};
-    if (w == NULL || !grow(w, 0) || !th_attach_object(ctx, w, release)) {
+    if (w == NULL || !grow_checksums(w, 0) || !th_attach_object(ctx, w, release)) {
         if (w)
             release(ctx, w);
         th_fail_memory(ctx, operation, sizeof *w);
@@ -106,7 +106,7 @@ th_token_writer *th_token_writer_open_marked(th_context *ctx, const char *path, 
 static bool put_bytes(th_token_writer *w, size_t bytes)
 {
     const int64_t block = w->header.count * w->header.width / TH_TOKEN_BLOCK;
-    if (!grow(w, block)) {
+    if (!grow_checksums(w, block)) {
         th_fail_memory(w->ctx, operation, (size_t)w->capacity * sizeof *w->crc);
         w->failed = true;
         return false;
@@ -121,7 +121,7 @@ static bool put_bytes(th_token_writer *w, size_t bytes)
 }
 
 /* Adds the marks to tokens in the buffer. Returns false at an unknown mark. */
-static bool mark(th_token_writer *w, const unsigned char *marks, int64_t count)
+static bool add_marks(th_token_writer *w, const unsigned char *marks, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         uint32_t stored;
@@ -140,7 +140,7 @@ static bool mark(th_token_writer *w, const unsigned char *marks, int64_t count)
 }
 
 /* Converts tokens to the file's width in the buffer. Returns false at a token outside the vocabulary. */
-static bool narrow(th_token_writer *w, const int32_t *tokens, int64_t count)
+static bool narrow_tokens(th_token_writer *w, const int32_t *tokens, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= w->header.vocabulary) {
@@ -176,7 +176,7 @@ th_status th_token_writer_append_marked(th_token_writer *w, const int32_t *token
     for (int64_t done = 0, n; done < count; done += n) {
         const int64_t filled = w->header.count * w->header.width % BUFFER, space = (BUFFER - filled) / w->header.width;
         n = count - done < space ? count - done : space;
-        if (!narrow(w, tokens + done, n) || (marks && !mark(w, marks + done, n)) ||
+        if (!narrow_tokens(w, tokens + done, n) || (marks && !add_marks(w, marks + done, n)) ||
             !put_bytes(w, (size_t)(n * w->header.width)))
             return th_error_code(w->ctx);
     }
@@ -184,7 +184,7 @@ th_status th_token_writer_append_marked(th_token_writer *w, const int32_t *token
 }
 
 /* Writes the checksums after the tokens, and the header at the start of the file. */
-static bool finish(th_token_writer *w)
+static bool write_checksums_and_header(th_token_writer *w)
 {
     const size_t blocks = (size_t)th_token_blocks(&w->header);
     return fwrite(w->crc, sizeof *w->crc, blocks, w->file.file) == blocks && fseeko(w->file.file, 0, SEEK_SET) == 0 &&
@@ -200,7 +200,7 @@ th_status th_token_writer_close(th_token_writer *w)
         th_fail(ctx, TH_ERROR_STATE, operation, "%.300s is incomplete: an earlier call failed", w->path);
     if (!th_failed(ctx)) {
         errno = 0;
-        const bool written = finish(w);
+        const bool written = write_checksums_and_header(w);
         w->open = false;
         if (!th_atomic_end(&w->file, written))
             fail_file(w);

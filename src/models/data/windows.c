@@ -24,7 +24,7 @@ struct th_windows {
 static const char operation[] = "windows";
 static const int64_t max_epoch = INT64_MAX / 2; /* the next epoch must not overflow */
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t smaller_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -37,7 +37,7 @@ static void begin_epoch(th_windows *w, int64_t epoch)
         return;
     if (!w->packed) {
         const th_permutation any = th_permutation_make(w->seed, (uint64_t)epoch, 1);
-        w->offset = (int64_t)th_permutation_draw(&any, (uint64_t)least(w->length, w->tokens - w->length));
+        w->offset = (int64_t)th_permutation_draw(&any, (uint64_t)smaller_of(w->length, w->tokens - w->length));
         w->count = (w->tokens - 1 - w->offset) / w->length;
     }
     w->order = th_permutation_make(w->seed, (uint64_t)epoch, (uint64_t)w->count);
@@ -170,7 +170,7 @@ th_status th_windows_skip(th_windows *w, int64_t count)
     while (count > 0) {
         if (w->position.index == w->count)
             begin_epoch(w, w->position.epoch + 1);
-        const int64_t passed = least(count, w->count - w->position.index);
+        const int64_t passed = smaller_of(count, w->count - w->position.index);
         w->position.index += passed;
         count = w->shuffle ? count - passed : 0; /* in order, a batch ends with its epoch */
     }
@@ -203,7 +203,7 @@ static th_status apply_marks(const th_windows *w, int64_t at, int64_t from, int6
     unsigned char marks[SOME + 1];
     int32_t start = (int32_t)from;
     for (int64_t i = 0, n; i < count; i += n) {
-        n = least(count - i, SOME);
+        n = smaller_of(count - i, SOME);
         if (th_token_file_get_marks(w->file, at + i, n + 1, marks) != TH_OK)
             return th_error_code(w->ctx);
         for (int64_t k = 0; k < n; k++) {
@@ -232,7 +232,7 @@ static bool fill_row(const th_windows *w, batch_memory row)
     const int64_t index = w->position.index;
     const int64_t window = w->shuffle ? (int64_t)th_permutation_at(&w->order, (uint64_t)index) : index;
     if (!w->packed) {
-        const int64_t at = w->offset + window * w->length, count = least(w->length, w->tokens - 1 - at);
+        const int64_t at = w->offset + window * w->length, count = smaller_of(w->length, w->tokens - 1 - at);
         pad_row(w, count, row);
         return fill_places(w, w->begin + at, 0, count, row);
     }

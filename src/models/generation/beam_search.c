@@ -32,7 +32,7 @@ void th_beam_begin(th_beam_search *s, void *memory)
         s->score[i] = i == 0 ? 0 : inactive_score;
 }
 
-static bool ends(const th_beam_search *s, int64_t token)
+static bool is_end_token(const th_beam_search *s, int64_t token)
 {
     for (int64_t i = 0; i < s->n_end_tokens; i++)
         if (s->end_tokens[i] == token)
@@ -41,22 +41,22 @@ static bool ends(const th_beam_search *s, int64_t token)
 }
 
 /* Returns score / length ^ penalty. */
-static double normalized(const th_beam_search *s, double score, int64_t length)
+static double normalize_score(const th_beam_search *s, double score, int64_t length)
 {
     return score / th_scalar_pow((double)length, s->length_penalty);
 }
 
-static bool full(const th_beam_search *s)
+static bool has_enough_finished(const th_beam_search *s)
 {
     return s->n_finished == s->beams;
 }
 
 /* Stores beam `from` with `token` appended as finished, unless enough better beams are finished. */
-static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
+static void add_finished(th_beam_search *s, int64_t from, int64_t token, double score)
 {
     const int64_t length = s->length + 1;
-    th_finished_beam finished = {.score = normalized(s, score, length), .length = length, .slot = s->n_finished};
-    if (full(s)) {
+    th_finished_beam finished = {.score = normalize_score(s, score, length), .length = length, .slot = s->n_finished};
+    if (has_enough_finished(s)) {
         if (!(finished.score > s->finished[s->beams - 1].score))
             return;
         finished.slot = s->finished[s->beams - 1].slot;
@@ -72,7 +72,7 @@ static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
 }
 
 /* Sets beam `to` of the next step to beam `from` with `token` appended. */
-static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
+static void extend_beam(th_beam_search *s, int64_t to, int64_t from, int64_t token)
 {
     int64_t *tokens = s->next + to * s->max_new_tokens;
     memcpy(tokens, s->tokens + from * s->max_new_tokens, (size_t)s->length * sizeof *tokens);
@@ -82,21 +82,22 @@ static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
 /* Whether the best active beam could still become one of the finished ones. */
 static bool can_improve(const th_beam_search *s)
 {
-    const double worst = full(s) ? s->finished[s->beams - 1].score : inactive_score;
-    return normalized(s, s->score[0], s->length) > worst;
+    const double worst = has_enough_finished(s) ? s->finished[s->beams - 1].score : inactive_score;
+    return normalize_score(s, s->score[0], s->length) > worst;
 }
 
 void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates, int64_t *source)
 {
-    const bool last = s->length + 1 == s->max_new_tokens, accepts_finished = !(s->early_stopping && full(s));
+    const bool last = s->length + 1 == s->max_new_tokens,
+               accepts_finished = !(s->early_stopping && has_enough_finished(s));
     int64_t followed = 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t from = candidates[i].index / s->vocabulary, token = candidates[i].index % s->vocabulary;
-        if (last || ends(s, token)) {
+        if (last || is_end_token(s, token)) {
             if (i < s->beams && accepts_finished)
-                finish(s, from, token, candidates[i].score);
+                add_finished(s, from, token, candidates[i].score);
         } else if (followed < s->beams) {
-            follow(s, followed, from, token);
+            extend_beam(s, followed, from, token);
             source[followed] = from;
             s->score[followed++] = candidates[i].score;
         }
@@ -104,7 +105,7 @@ void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates,
     const bool stuck = followed == 0;
     for (int64_t i = 0; followed < s->beams; i++, followed++) { /* too few continue: inactive beams fill the rest */
         const int64_t from = candidates[i].index / s->vocabulary;
-        follow(s, followed, from, candidates[i].index % s->vocabulary);
+        extend_beam(s, followed, from, candidates[i].index % s->vocabulary);
         source[followed] = from;
         s->score[followed] = candidates[i].score + inactive_score;
     }
@@ -112,7 +113,7 @@ void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates,
     s->tokens = s->next;
     s->next = swapped;
     s->length++;
-    s->over = stuck || !can_improve(s) || (s->early_stopping && full(s));
+    s->over = stuck || !can_improve(s) || (s->early_stopping && has_enough_finished(s));
 }
 
 const int64_t *th_beam_result(const th_beam_search *s, int64_t rank, int64_t *length, double *score)
@@ -120,7 +121,7 @@ const int64_t *th_beam_result(const th_beam_search *s, int64_t rank, int64_t *le
     if (rank >= s->n_finished) {
         rank -= s->n_finished;
         *length = s->length;
-        *score = s->length > 0 ? normalized(s, s->score[rank], s->length) : 0;
+        *score = s->length > 0 ? normalize_score(s, s->score[rank], s->length) : 0;
         return s->tokens + rank * s->max_new_tokens;
     }
     *length = s->finished[rank].length;

@@ -69,7 +69,7 @@ static void choose_pivot(int64_t n, th_ranked *scores)
 
 /* Partitions the scores: those before the pivot, which is the last, come to the front, and the pivot follows.
  * Returns the pivot's index. Sets *before to the sum of the scores in front of it. */
-static int64_t partition(int64_t n, th_ranked *scores, double *before)
+static int64_t split_by_pivot(int64_t n, th_ranked *scores, double *before)
 {
     const th_ranked pivot = scores[n - 1];
     int64_t at = 0;
@@ -90,7 +90,7 @@ int64_t th_front_of(int64_t n, th_ranked *scores, double mass)
     while (taken < n && mass > 0) {
         double before;
         choose_pivot(n - taken, scores + taken);
-        const int64_t at = taken + partition(n - taken, scores + taken, &before);
+        const int64_t at = taken + split_by_pivot(n - taken, scores + taken, &before);
         if (before >= mass) {
             n = at;
         } else {

@@ -10,7 +10,7 @@ static const char operation[] = "generate";
 /* -- memory -- */
 
 /* Places the arrays of a generation in memory; returns the bytes. */
-static size_t lay_out(th_generation *g, char *memory)
+static size_t lay_out_arrays(th_generation *g, char *memory)
 {
     const size_t rows = (size_t)g->rows,
                  numbers = g->options.log_probabilities ? rows * (size_t)g->options.max_new_tokens : 0;
@@ -54,7 +54,7 @@ static th_status fill_prompts(th_generation *g)
 
 /* -- results -- */
 
-static void put(th_tensor *t, int64_t i, int64_t value)
+static void put_integer(th_tensor *t, int64_t i, int64_t value)
 {
     th_tensor_impl *impl = th_tensor_impl_of(t);
     void *data = th_tensor_data(impl);
@@ -64,7 +64,7 @@ static void put(th_tensor *t, int64_t i, int64_t value)
         ((int32_t *)data)[i] = (int32_t)value;
 }
 
-static void put_number(th_tensor *t, int64_t i, double value)
+static void put_real(th_tensor *t, int64_t i, double value)
 {
     double *data = t ? th_tensor_data(th_tensor_impl_of(t)) : NULL;
     if (data)
@@ -85,12 +85,12 @@ static th_status make_result(const th_generation *g, th_generated *result)
         const int64_t row = th_generation_row_of(g, b), count = g->count[row] - g->prompt[row];
         const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
         for (int64_t i = 0; i < o->max_new_tokens; i++)
-            put(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : padding);
-        put(result->lengths, b, count);
-        put_number(result->scores, b, g->score[row]);
+            put_integer(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : padding);
+        put_integer(result->lengths, b, count);
+        put_real(result->scores, b, g->score[row]);
         for (int64_t i = 0; o->log_probabilities && i < count; i++)
-            put_number(result->log_probabilities, b * o->max_new_tokens + i,
-                       g->log_probability[row * o->max_new_tokens + i]);
+            put_real(result->log_probabilities, b * o->max_new_tokens + i,
+                     g->log_probability[row * o->max_new_tokens + i]);
     }
     if (!th_failed(ctx))
         return TH_OK;
@@ -126,11 +126,11 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
                        .options = options ? *options : (th_generate_options){0}};
     if (th_generation_check(&g) != TH_OK)
         return th_error_code(ctx);
-    const size_t bytes = lay_out(&g, NULL), space = (size_t)g.threads * th_sampling_bytes(g.vocabulary);
+    const size_t bytes = lay_out_arrays(&g, NULL), space = (size_t)g.threads * th_sampling_bytes(g.vocabulary);
     char *memory = th_allocate(ctx, bytes + !bytes);
     if (memory == NULL)
         return th_fail_memory(ctx, operation, bytes);
-    lay_out(&g, memory);
+    lay_out_arrays(&g, memory);
     memset(memory, 0, bytes);
     if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.space, operation) == TH_OK) {
         if (run(&g) == TH_OK && result)

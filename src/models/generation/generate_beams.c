@@ -19,17 +19,17 @@ typedef struct beams {
 } beams;
 
 /* Places the arrays in memory; returns the bytes. */
-static size_t lay_out(beams *s, char *memory)
+static size_t lay_out_arrays(beams *s, char *memory)
 {
     const th_generation *g = s->g;
-    const size_t rows = (size_t)g->rows, batch = (size_t)g->batch, each = (size_t)s->candidates,
-                 together = (size_t)g->options.beams * each;
+    const size_t rows = (size_t)g->rows, batch = (size_t)g->batch, per_row = (size_t)s->candidates,
+                 per_sequence = (size_t)g->options.beams * per_row;
     char *at = memory;
 #define TAKE(field, count) (s->field = (void *)at, at += th_aligned((count) * sizeof *s->field))
     TAKE(search, batch);
-    TAKE(of_row, rows * each);
-    TAKE(best, together);
-    TAKE(scores, together);
+    TAKE(of_row, rows * per_row);
+    TAKE(best, per_sequence);
+    TAKE(scores, per_sequence);
     TAKE(source, rows);
     TAKE(first, rows);
     TAKE(past, rows);
@@ -46,7 +46,7 @@ static void rank_row(void *shared, int64_t row, int worker)
     const th_beam_search *search = &s->search[row / g->options.beams];
     if (search->over)
         return;
-    th_sampling_space space = th_generation_space(g, worker);
+    th_sampling_space space = th_generation_worker_space(g, worker);
     const th_logits_row logits = th_generation_row(g, row);
     if (!th_log_probabilities(&g->sampling, &logits, &space)) {
         g->next[row] = -1;
@@ -62,7 +62,7 @@ static void rank_row(void *shared, int64_t row, int worker)
 }
 
 /* Finds the best candidates of all beams of a sequence. Writes them to s->best; returns their number. */
-static int64_t merge(const beams *s, int64_t sequence)
+static int64_t merge_candidates(const beams *s, int64_t sequence)
 {
     const th_generation *g = s->g;
     const int64_t of_beam = th_smaller(s->candidates, g->vocabulary), all = g->options.beams * of_beam;
@@ -79,13 +79,13 @@ static int64_t merge(const beams *s, int64_t sequence)
 
 /* Does one step of a sequence. Afterwards the rows of the cache must be reordered. Returns false, with the error stored,
  * if no beam can continue. */
-static bool advance(const beams *s, int64_t sequence)
+static bool advance_search(const beams *s, int64_t sequence)
 {
     th_generation *g = s->g;
     th_beam_search *search = &s->search[sequence];
-    const int64_t begin = sequence * g->options.beams, found = merge(s, sequence);
+    const int64_t begin = sequence * g->options.beams, found = merge_candidates(s, sequence);
     if (!(s->best[0].score > -INFINITY))
-        return th_generation_no_choice(g, sequence) == TH_OK;
+        return th_generation_refuse_logits(g, sequence) == TH_OK;
     th_beam_step(search, found, s->best, s->source + begin);
     g->over[sequence] = search->over;
     for (int64_t beam = 0; beam < g->options.beams; beam++) {
@@ -101,17 +101,17 @@ static bool advance(const beams *s, int64_t sequence)
 }
 
 /* Whether any search continues. */
-static bool step(const beams *s)
+static bool advance_searches(const beams *s)
 {
     th_generation *g = s->g;
     bool any = false;
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         for (int64_t row = sequence * g->options.beams; row < (sequence + 1) * g->options.beams; row++) {
             if (g->next[row] < 0)
-                return th_generation_no_choice(g, sequence) == TH_OK;
+                return th_generation_refuse_logits(g, sequence) == TH_OK;
             s->source[row] = row;
         }
-        if (!s->search[sequence].over && !advance(s, sequence))
+        if (!s->search[sequence].over && !advance_search(s, sequence))
             return false;
         any |= !s->search[sequence].over;
     }
@@ -151,7 +151,7 @@ static void begin_searches(beams *s)
     }
 }
 
-static void search(beams *s)
+static void run_searches(beams *s)
 {
     th_generation *g = s->g;
     bool whole = true, more;
@@ -159,9 +159,9 @@ static void search(beams *s)
     do {
         if (th_generation_run(g, whole) == TH_OK)
             th_parallel(g->threads, g->rows, rank_row, s);
-        th_generation_done(g);
-        more = !th_failed(g->ctx) && step(s);
-        whole = more && th_generation_switches(g);
+        th_generation_end_run(g);
+        more = !th_failed(g->ctx) && advance_searches(s);
+        whole = more && th_generation_rotation_changes(g);
     } while (more);
     if (!th_failed(g->ctx))
         take_results(s);
@@ -173,14 +173,14 @@ th_status th_generate_beams(th_generation *g)
     beams s = {.g = g};
     s.candidates = th_beam_candidates(&(th_beam_search){
         .beams = g->options.beams, .vocabulary = g->vocabulary, .n_end_tokens = g->options.n_end_tokens});
-    const size_t bytes = lay_out(&s, NULL);
+    const size_t bytes = lay_out_arrays(&s, NULL);
     char *memory = th_allocate(ctx, bytes);
     if (memory == NULL)
         return th_fail_memory(ctx, "generate", bytes);
-    lay_out(&s, memory);
+    lay_out_arrays(&s, memory);
     if (!th_is_shapes_only(ctx))
-        search(&s);
-    else if (th_generation_forecast(g) == TH_OK)
+        run_searches(&s);
+    else if (th_generation_measure_memory(g) == TH_OK)
         (void)th_cache_copy_sequences(g->cache, s.source, s.first, s.past); /* allocates memory, and changes nothing */
     th_release(ctx, memory, bytes);
     return th_error_code(ctx);

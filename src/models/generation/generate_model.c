@@ -6,14 +6,14 @@
 #include "tapehead/transformer.h"
 
 /* Switches to evaluation mode without recording, and marks the step, so that all later memory is released. */
-static void begin(th_generation *g)
+static void begin_evaluation(th_generation *g)
 {
     th_context *ctx = g->ctx;
     g->mark = th_step_get_mark(ctx);
     g->mode = th_mode_evaluate(ctx);
 }
 
-void th_generation_done(th_generation *g)
+void th_generation_end_run(th_generation *g)
 {
     th_context *ctx = g->ctx;
     th_mode_restore(ctx, g->mode);
@@ -21,7 +21,7 @@ void th_generation_done(th_generation *g)
 }
 
 /* Returns a tensor of the step; *data is NULL in a shapes-only context. */
-static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size, bool owned, int64_t **data)
+static th_tensor *new_index_tensor(const th_generation *g, int ndim, const int64_t *size, bool owned, int64_t **data)
 {
     th_tensor_impl *t = th_tensor_new(g->ctx, TH_INT64, ndim, size, owned, "generate");
     *data = t ? th_tensor_data(t) : NULL;
@@ -31,7 +31,7 @@ static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size
 /* -- the encoder -- */
 
 /* Repeats the rows of each prompt for its sequences or beams. */
-static th_tensor *for_rows(const th_generation *g, th_tensor *memory)
+static th_tensor *repeat_for_rows(const th_generation *g, th_tensor *memory)
 {
     if (memory == NULL || g->rows == g->prompts)
         return memory;
@@ -44,15 +44,15 @@ th_status th_generation_encode(th_generation *g)
 {
     th_context *ctx = g->ctx;
     const th_generate_options *o = &g->options;
-    begin(g);
-    th_tensor *memory = for_rows(g, th_transformer_encode(g->model, o->source, o->source_lengths));
+    begin_evaluation(g);
+    th_tensor *memory = repeat_for_rows(g, th_transformer_encode(g->model, o->source, o->source_lengths));
     g->memory = memory ? th_keep(memory) : NULL;
-    th_generation_done(g);
+    th_generation_end_run(g);
     if (g->memory == NULL || o->source_lengths == NULL)
         return th_error_code(ctx);
     int64_t *lengths;
     const th_array given = th_tensor_array(th_tensor_impl_of(o->source_lengths));
-    g->memory_lengths = integers(g, 1, &g->rows, true, &lengths);
+    g->memory_lengths = new_index_tensor(g, 1, &g->rows, true, &lengths);
     for (int64_t row = 0; lengths && row < g->rows; row++)
         lengths[row] = th_load_index(given.dtype, given.data, row / (g->rows / g->prompts) * given.stride[0]);
     return th_error_code(ctx);
@@ -76,7 +76,7 @@ static int64_t tokens_of(const th_generation *g, int64_t row)
 static th_tensor *positions_of_rows(const th_generation *g, int64_t longest)
 {
     int64_t *position;
-    th_tensor *positions = integers(g, 2, (const int64_t[]){g->rows, longest}, false, &position);
+    th_tensor *positions = new_index_tensor(g, 2, (const int64_t[]){g->rows, longest}, false, &position);
     for (int64_t row = 0; position && row < g->rows; row++)
         for (int64_t t = 0; t < longest; t++)
             position[row * longest + t] = th_smaller(t, tokens_of(g, row) - 1);
@@ -90,8 +90,8 @@ static inputs all_tokens(const th_generation *g)
     for (int64_t row = 0; row < g->rows; row++)
         longest = th_larger(longest, tokens_of(g, row));
     inputs in = {.positions = g->by_length && g->options.lengths ? positions_of_rows(g, longest) : NULL};
-    in.tokens = integers(g, 2, (const int64_t[]){g->rows, longest}, false, &token);
-    in.rows = integers(g, 1, &g->rows, false, &last);
+    in.tokens = new_index_tensor(g, 2, (const int64_t[]){g->rows, longest}, false, &token);
+    in.rows = new_index_tensor(g, 1, &g->rows, false, &last);
     for (int64_t row = 0; token && last && row < g->rows; row++) {
         const int64_t count = tokens_of(g, row);
         last[row] = count - 1;
@@ -107,9 +107,9 @@ static inputs last_tokens(const th_generation *g)
     int64_t *token, *position, *last;
     const int64_t size[2] = {g->rows, 1};
     inputs in;
-    in.tokens = integers(g, 2, size, false, &token);
-    in.positions = integers(g, 2, size, false, &position);
-    in.rows = integers(g, 1, size, false, &last);
+    in.tokens = new_index_tensor(g, 2, size, false, &token);
+    in.positions = new_index_tensor(g, 2, size, false, &position);
+    in.rows = new_index_tensor(g, 1, size, false, &last);
     for (int64_t row = 0; token && position && last && row < g->rows; row++) {
         token[row] = g->tokens[row * g->stride + g->count[row] - 1];
         position[row] = tokens_of(g, row) - 1;
@@ -120,7 +120,7 @@ static inputs last_tokens(const th_generation *g)
 
 th_status th_generation_run(th_generation *g, bool whole)
 {
-    begin(g);
+    begin_evaluation(g);
     const inputs in = whole ? all_tokens(g) : last_tokens(g);
     th_tensor *y = NULL;
     if (g->decoder_only)
@@ -139,7 +139,7 @@ th_status th_generation_run(th_generation *g, bool whole)
     return th_error_code(g->ctx);
 }
 
-th_status th_generation_forecast(th_generation *g)
+th_status th_generation_measure_memory(th_generation *g)
 {
     const int64_t end = g->longest + g->options.max_new_tokens - 1, overlap = th_larger(g->length / 2, 1);
     const bool slides = g->options.slide && end > g->length;
@@ -149,14 +149,14 @@ th_status th_generation_forecast(th_generation *g)
         if (g->count[row] > g->length)
             g->begin[row] = g->count[row] - overlap;
     /* the largest number of tokens of a later whole run: sequences of one length slide and switch together */
-    const int64_t together = th_larger(slides ? overlap : 0, switches ? g->switch_length + 1 : 0),
-                  largest = g->options.lengths ? th_smaller(end, g->length) : together;
+    const int64_t common_length = th_larger(slides ? overlap : 0, switches ? g->switch_length + 1 : 0),
+                  largest = g->options.lengths ? th_smaller(end, g->length) : common_length;
     for (int forward = 0; forward < (slides || switches ? 3 : 2) && !th_failed(g->ctx); forward++) {
         if (forward == 2)
             for (int64_t row = 0; row < g->rows; row++)
                 g->count[row] = g->begin[row] + largest;
         th_generation_run(g, forward != 1);
-        th_generation_done(g);
+        th_generation_end_run(g);
         for (int64_t row = 0; row < g->rows; row++)
             g->count[row]++;
     }

@@ -2,7 +2,7 @@
  * caller. */
 #include "models/generation/generation.h"
 
-th_sampling_space th_generation_space(const th_generation *g, int worker)
+th_sampling_space th_generation_worker_space(const th_generation *g, int worker)
 {
     return th_sampling_space_at((char *)g->space + (size_t)worker * th_sampling_bytes(g->vocabulary), g->vocabulary);
 }
@@ -13,7 +13,7 @@ int64_t th_generation_row_of(const th_generation *g, int64_t result)
     return g->options.beams > 1 ? result / sequences * g->options.beams + result % sequences : result;
 }
 
-bool th_generation_switches(const th_generation *g)
+bool th_generation_rotation_changes(const th_generation *g)
 {
     for (int64_t row = 0; g->switch_length > 0 && row < g->rows; row++)
         if (!g->over[row / g->options.beams] && g->count[row] - g->begin[row] == g->switch_length + 1)
@@ -30,7 +30,7 @@ th_logits_row th_generation_row(const th_generation *g, int64_t row)
                            .length = g->count[row]};
 }
 
-th_status th_generation_no_choice(const th_generation *g, int64_t sequence)
+th_status th_generation_refuse_logits(const th_generation *g, int64_t sequence)
 {
     const int64_t row = sequence * g->options.beams;
     return th_fail(g->ctx, TH_ERROR_VALUE, "generate",
@@ -44,7 +44,7 @@ bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token)
     return g->options.emit == NULL || g->options.emit(g->options.user, sequence, token);
 }
 
-bool th_generation_ends(const th_generation *g, int64_t token)
+bool th_generation_is_end_token(const th_generation *g, int64_t token)
 {
     for (int i = 0; i < g->options.n_end_tokens; i++)
         if (g->options.end_tokens[i] == token)

@@ -35,7 +35,7 @@ typedef struct th_generation {
     void *space;                /* [threads] working memory of each worker; NULL in a shapes-only context */
     th_cache *cache;
     th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
-    /* valid until th_generation_done */
+    /* valid until th_generation_end_run */
     const void *logits; /* (rows, vocabulary); NULL in a shapes-only context */
     th_dtype dtype;
     th_mode mode; /* before the forward */
@@ -50,14 +50,14 @@ th_status th_generation_check(th_generation *g);
 /* Runs the encoder. */
 th_status th_generation_encode(th_generation *g);
 /* Runs the model. whole: on all tokens of every row, starting at `begin`; otherwise on the last token, because the
- * cache contains the others. The logits of each row's last token are valid until th_generation_done, which must be
+ * cache contains the others. The logits of each row's last token are valid until th_generation_end_run, which must be
  * called even after an error. */
 th_status th_generation_run(th_generation *g, bool whole);
 /* Releases the values of a forward pass. */
-void th_generation_done(th_generation *g);
+void th_generation_end_run(th_generation *g);
 
 /* In a shapes-only context: runs as much as is needed to find the memory that generation would take. */
-th_status th_generation_forecast(th_generation *g);
+th_status th_generation_measure_memory(th_generation *g);
 
 /* -- choosing (generate_tokens.c, generate_beams.c) -- */
 th_status th_generate_tokens(th_generation *g);
@@ -68,16 +68,16 @@ th_status th_generate_beams(th_generation *g);
 int64_t th_generation_row_of(const th_generation *g, int64_t result);
 /* Returns whether the next forward must run all tokens again, because the model rotates the keys of a sequence
  * differently from now on. */
-bool th_generation_switches(const th_generation *g);
+bool th_generation_rotation_changes(const th_generation *g);
 /* Stores the error for a sequence with logits that are NaN or +inf, or all -inf. */
-th_status th_generation_no_choice(const th_generation *g, int64_t sequence);
+th_status th_generation_refuse_logits(const th_generation *g, int64_t sequence);
 /* Passes a token to the caller. Returns false if the sequence ends. */
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token);
 /* Whether a token ends a sequence. */
-bool th_generation_ends(const th_generation *g, int64_t token);
+bool th_generation_is_end_token(const th_generation *g, int64_t token);
 /* Returns the logits of a row and the tokens before it. */
 th_logits_row th_generation_row(const th_generation *g, int64_t row);
 /* Returns the working memory of a worker. */
-th_sampling_space th_generation_space(const th_generation *g, int worker);
+th_sampling_space th_generation_worker_space(const th_generation *g, int worker);
 
 #endif

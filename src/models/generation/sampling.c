@@ -34,7 +34,7 @@ static double logit_at(const th_logits_row *row, int64_t i)
 }
 
 /* Copies the logits as float64. Returns false if no token can be chosen. */
-static bool load(const th_logits_row *row, double *score)
+static bool load_logits(const th_logits_row *row, double *score)
 {
     double largest = -INFINITY;
     bool usable = true;
@@ -150,7 +150,7 @@ static void take_min_p(double p, th_choices *c)
 /* Writes the scores of the logits with all penalties. Returns false if no token can be chosen. */
 static bool penalized(const th_sampling *s, const th_logits_row *row, double *score)
 {
-    if (!load(row, score))
+    if (!load_logits(row, score))
         return false;
     penalize(s, row, 0, score);
     exclude_repeats(s, row, score);
@@ -174,7 +174,7 @@ bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_samp
 
 /* -- the token -- */
 
-static int64_t draw(const th_choices *c, double u)
+static int64_t draw_choice(const th_choices *c, double u)
 {
     double sum = 0, before = 0;
     for (int64_t i = 0; i < c->count; i++)
@@ -194,7 +194,7 @@ static int64_t draw(const th_choices *c, double u)
 int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space)
 {
     if (s->temperature > 0)
-        return th_sampling_choices(s, row, space) ? draw(&space->choices, u) : -1;
+        return th_sampling_choices(s, row, space) ? draw_choice(&space->choices, u) : -1;
     if (!penalized(s, row, space->score))
         return -1;
     int64_t first = 0;
@@ -217,13 +217,13 @@ static double log_sum(const th_sampling *s, int64_t n, th_sampling_space *space)
 
 double th_log_probability(const th_sampling *s, const th_logits_row *row, int64_t token, th_sampling_space *space)
 {
-    (void)load(row, space->score);
+    (void)load_logits(row, space->score);
     return space->score[token] - log_sum(s, row->vocabulary, space);
 }
 
 bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
 {
-    if (!load(row, space->score))
+    if (!load_logits(row, space->score))
         return false;
     const double shift = log_sum(s, row->vocabulary, space);
     for (int64_t i = 0; i < row->vocabulary; i++)
