@@ -11,7 +11,7 @@
 /* -- sizes that depend on others -- */
 
 /* Returns the family's key for a member; the file may have its other name. */
-static const char *key_of(const th_family *family, size_t member)
+static const char *key_of_member(const th_family *family, size_t member)
 {
     const th_family_field *f = family->fields;
     while (f->key && f->member != member)
@@ -29,11 +29,11 @@ static void check_divides(const th_config *c, const char *key, int64_t value, co
 /* Checks the sizes of heads, before defaults are filled in. All sizes are positive or not given. */
 static void check_heads(const th_config *c, const th_family *family, const th_language_model_options *o)
 {
-    const char *heads = key_of(family, TH_MEMBER(heads));
+    const char *heads = key_of_member(family, TH_MEMBER(heads));
     if (o->block.head_width == 0)
-        check_divides(c, heads, o->heads, key_of(family, TH_MEMBER(width)), o->width);
+        check_divides(c, heads, o->heads, key_of_member(family, TH_MEMBER(width)), o->width);
     if (o->block.kv_heads > 0)
-        check_divides(c, key_of(family, TH_MEMBER(block.kv_heads)), o->block.kv_heads, heads, o->heads);
+        check_divides(c, key_of_member(family, TH_MEMBER(block.kv_heads)), o->block.kv_heads, heads, o->heads);
 }
 
 static void complete_sizes(th_language_model_options *o)
@@ -60,7 +60,7 @@ void th_family_complete(const th_family *family, th_language_model_options *o)
 }
 
 /* Dynamic scaling lengthens max_position_embeddings. All other kinds have done so. */
-static void lengthen(th_language_model_options *o, const th_rotary_scaling *scaling)
+static void apply_dynamic_length(th_language_model_options *o, const th_rotary_scaling *scaling)
 {
     const double longer =
         scaling->kind == TH_ROTARY_DYNAMIC ? floor((double)scaling->original_length * scaling->factor) : 0;
@@ -107,8 +107,8 @@ static void read_config(const th_config *c, th_foreign_config *read)
         return;
     th_family_complete(family, o);
     th_layers_read(c, family, o);
-    lengthen(o, &o->block.scores.rotary_scaling);
-    lengthen(o, &o->other_scores.rotary_scaling);
+    apply_dynamic_length(o, &o->block.scores.rotary_scaling);
+    apply_dynamic_length(o, &o->other_scores.rotary_scaling);
     th_end_tokens_read(c, read);
 }
 

@@ -4,7 +4,7 @@
 #include "models/families/fields.h"
 
 /* Returns the token if it is inside the vocabulary; -1 for the family's default, and with an error stored for others. */
-static int64_t inside(const th_config *c, int64_t token, const th_foreign_config *read)
+static int64_t valid_token(const th_config *c, int64_t token, const th_foreign_config *read)
 {
     const int64_t vocabulary = read->options.vocabulary;
     if (token >= 0 && token < vocabulary)
@@ -16,7 +16,7 @@ static int64_t inside(const th_config *c, int64_t token, const th_foreign_config
 }
 
 /* Adds a token unless it is -1 or already there. */
-static void add(const th_config *c, int64_t token, th_foreign_config *read)
+static void add_end_token(const th_config *c, int64_t token, th_foreign_config *read)
 {
     bool known = token < 0;
     for (int i = 0; i < read->n_end_tokens && !known; i++)
@@ -33,17 +33,17 @@ void th_end_tokens_read(const th_config *c, th_foreign_config *read)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");
     const size_t count = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
-    read->end_token = value ? -1 : inside(c, read->family->end_token, read);
-    add(c, read->end_token, read);
+    read->end_token = value ? -1 : valid_token(c, read->family->end_token, read);
+    add_end_token(c, read->end_token, read);
     if (json_is_array(value) && count == 0)
         th_config_refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
     for (size_t i = 0; i < count; i++) {
         const json_t *token = json_is_array(value) ? json_array_get(value, i) : value;
         if (!json_is_integer(token))
             th_config_refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
-        const int64_t id = inside(c, json_integer_value(token), read);
+        const int64_t id = valid_token(c, json_integer_value(token), read);
         read->end_token = i == 0 ? id : read->end_token;
-        add(c, id, read);
+        add_end_token(c, id, read);
     }
 }
 

@@ -35,7 +35,7 @@ void th_config_fail(const th_config *c, const char *sentence, ...)
     th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, reason);
 }
 
-static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t default_value)
+static int64_t integer_in(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t default_value)
 {
     int64_t value;
     return th_config_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value)
@@ -45,7 +45,7 @@ static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, i
 
 int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t default_value)
 {
-    return integer_to(c, key, lowest, TH_CONFIG_MAX_SIZE, default_value);
+    return integer_in(c, key, lowest, TH_CONFIG_MAX_SIZE, default_value);
 }
 
 double th_config_number(const th_config *c, const char *key, double default_value)
@@ -64,7 +64,7 @@ double th_config_in(const th_config *c, const char *key, th_range range, double 
     return value;
 }
 
-static double rate(const th_config *c, const char *key, double default_value)
+static double read_rate(const th_config *c, const char *key, double default_value)
 {
     const double value = th_config_number(c, key, default_value);
     if (!(value >= 0 && value < 1))
@@ -136,7 +136,7 @@ bool th_activation_find(const char *name, th_activation *activation)
     return false;
 }
 
-static th_activation activation(const th_config *c, const char *key, const char *default_value)
+static th_activation read_activation(const th_config *c, const char *key, const char *default_value)
 {
     th_activation value = TH_GELU_TANH;
     const char *name = th_config_string(c, key, default_value);
@@ -148,19 +148,19 @@ static th_activation activation(const th_config *c, const char *key, const char 
 /* -- a table -- */
 
 /* Returns the key under which the file has the field. Two keys with different values are an error. */
-static const char *key_of(const th_config *c, const th_family_field *f)
+static const char *key_in_file(const th_config *c, const th_family_field *f)
 {
     if (f->other == NULL || !th_config_given(c, f->other))
         return f->key;
     if (!th_config_given(c, f->key))
         return f->other;
-    const int64_t value = integer_to(c, f->key, 1, INT32_MAX, 0);
-    if (integer_to(c, f->other, 1, INT32_MAX, value) != value)
+    const int64_t value = integer_in(c, f->key, 1, INT32_MAX, 0);
+    if (integer_in(c, f->other, 1, INT32_MAX, value) != value)
         th_config_refuse(c, "\"%s\" contradicts its other name in the same file", f->other);
     return f->key;
 }
 
-static bool is_layers(const th_family_field *f)
+static bool is_layer_count(const th_family_field *f)
 {
     return f->member == TH_MEMBER(layers);
 }
@@ -179,14 +179,14 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
 {
     switch (f->kind) {
     case TH_FIELD_SIZE:
-        *(int64_t *)member =
-            integer_to(c, key, 1, is_layers(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE, (int64_t)f->default_value);
+        *(int64_t *)member = integer_in(c, key, 1, is_layer_count(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE,
+                                        (int64_t)f->default_value);
         break;
     case TH_FIELD_NUMBER:
         *(double *)member = th_config_in(c, key, f->range, f->default_value);
         break;
     case TH_FIELD_RATE:
-        *(double *)member = rate(c, key, f->default_value);
+        *(double *)member = read_rate(c, key, f->default_value);
         break;
     case TH_FIELD_FLAG:
         *(bool *)member = th_config_flag(c, key, f->default_value != 0);
@@ -195,10 +195,10 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
         *(bool *)member = !th_config_flag(c, key, f->default_value != 0);
         break;
     case TH_FIELD_ACTIVATION:
-        *(th_activation *)member = activation(c, key, f->name);
+        *(th_activation *)member = read_activation(c, key, f->name);
         break;
     case TH_FIELD_INVERSE_ROOT:
-        *(double *)member = 1 / sqrt((double)integer_to(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value));
+        *(double *)member = 1 / sqrt((double)integer_in(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value));
         break;
     case TH_FIELD_SCALED:
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
@@ -211,7 +211,7 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
 }
 
 /* Whether the file has a null that means none. */
-static bool is_none(const th_config *c, const th_family_field *f)
+static bool may_be_null(const th_config *c, const th_family_field *f)
 {
     return f->optional && json_is_null(json_object_get(c->object, f->key));
 }
@@ -220,8 +220,8 @@ void th_fields_read(const th_config *c, const th_family *family, th_language_mod
 {
     for (const th_family_field *f = family->fields; f->key; f++) {
         th_family_field field = *f;
-        if (is_none(c, f))
+        if (may_be_null(c, f))
             field.default_value = 0;
-        read_field(c, &field, key_of(c, f), (char *)options + f->member);
+        read_field(c, &field, key_in_file(c, f), (char *)options + f->member);
     }
 }

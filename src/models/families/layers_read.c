@@ -76,7 +76,7 @@ static bool has_rotary(const th_config *c, const plan *p, int64_t i)
 }
 
 /* Whether layer i has a window if layer_types does not say it. */
-static bool usual_window(const th_family_layers *f, const plan *p, bool rotary, int64_t i)
+static bool has_usual_window(const th_family_layers *f, const plan *p, bool rotary, int64_t i)
 {
     if (p->window == 0 && f->full_every == 0)
         return false;
@@ -86,7 +86,7 @@ static bool usual_window(const th_family_layers *f, const plan *p, bool rotary, 
 
 static bool has_window(const th_config *c, const th_family_layers *f, const plan *p, bool rotary, int64_t i)
 {
-    const bool usual = usual_window(f, p, rotary, i);
+    const bool usual = has_usual_window(f, p, rotary, i);
     if (p->types == NULL)
         return usual;
     const char *type = json_string_value(json_array_get(p->types, (size_t)i));
@@ -98,7 +98,7 @@ static bool has_window(const th_config *c, const th_family_layers *f, const plan
     return window;
 }
 
-static kind kind_of(const th_config *c, const th_family_layers *f, const plan *p, int64_t i)
+static kind layer_kind(const th_config *c, const th_family_layers *f, const plan *p, int64_t i)
 {
     const bool rotary = has_rotary(c, p, i);
     const kind k = {.rotary = rotary, .window = has_window(c, f, p, rotary, i)};
@@ -121,7 +121,7 @@ static th_score_options scores_of(const th_config *c, const th_family *family, c
 }
 
 /* Marks layer i as one of the others. Returns false without memory. */
-static bool mark(const th_config *c, th_language_model_options *options, int64_t i)
+static bool mark_other_layer(const th_config *c, th_language_model_options *options, int64_t i)
 {
     th_context *ctx = c->source.ctx;
     const size_t bytes = (size_t)options->layers * sizeof(bool);
@@ -142,16 +142,16 @@ static bool mark(const th_config *c, th_language_model_options *options, int64_t
 void th_layers_read(const th_config *c, const th_family *family, th_language_model_options *options)
 {
     const plan p = read_plan(c, family, options->layers);
-    const kind first = kind_of(c, &family->layers, &p, 0);
+    const kind first = layer_kind(c, &family->layers, &p, 0);
     kind other = first;
     for (int64_t i = 1; i < options->layers && !th_failed(c->source.ctx); i++) {
-        const kind k = kind_of(c, &family->layers, &p, i);
+        const kind k = layer_kind(c, &family->layers, &p, i);
         if (k.window == first.window && k.rotary == first.rotary)
             continue;
         if (options->other_layers && (k.window != other.window || k.rotary != other.rotary))
             th_config_refuse(c, "the layers have more than two kinds of attention%s", "");
         other = k;
-        if (!mark(c, options, i))
+        if (!mark_other_layer(c, options, i))
             return;
     }
     if (th_failed(c->source.ctx))

@@ -4,7 +4,7 @@
 #include "models/families/writer.h"
 
 /* Returns the scores of the first layer with rotary positions, and with or without a window, or NULL. */
-static const th_score_options *find(const th_language_model_options *o, bool window)
+static const th_score_options *find_rotary_scores(const th_language_model_options *o, bool window)
 {
     for (int64_t i = 0; i < o->layers; i++) {
         const th_score_options *scores = th_scores_of_layer(o, i);
@@ -23,7 +23,7 @@ static int64_t window_of(const th_language_model_options *o)
 }
 
 /* Returns the first layer from which on all have a window; `layers` if the last layer has no window. */
-static int64_t first_of_windows(const th_language_model_options *o)
+static int64_t first_layer_with_window(const th_language_model_options *o)
 {
     int64_t first = o->layers;
     while (first > 0 && th_scores_of_layer(o, first - 1)->window > 0)
@@ -63,7 +63,7 @@ static void put_windows(th_writer *w, const th_family *family, const th_language
     if (f->has_switch)
         th_put_flag(w, "use_sliding_window", window > 0);
     if (f->window_from > 0)
-        th_put_integer(w, "max_window_layers", first_of_windows(o));
+        th_put_integer(w, "max_window_layers", first_layer_with_window(o));
     if (f->windows == TH_WINDOW_BY_LAYER)
         put_types(w, o);
     if (f->rotary_except > 0)
@@ -80,7 +80,7 @@ void th_layers_write(th_writer *w, const th_family *family, const th_language_mo
     put_windows(w, family, options);
     if (!family->options.block.scores.rotary)
         return;
-    const th_score_options *full = find(options, false), *window = find(options, true);
+    const th_score_options *full = find_rotary_scores(options, false), *window = find_rotary_scores(options, true);
     const bool separate = family->rotary.window_base_key != NULL;
     const th_score_options usual_full = usual_scores(family, false), usual_window = usual_scores(family, true);
     if (full == NULL)

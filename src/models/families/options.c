@@ -113,7 +113,7 @@ _Static_assert(OF_MODEL + OF_SCORES + 2 <= TH_MAX_OPTIONS, "a list of difference
 _Static_assert(sizeof(th_norm) == sizeof(int) && sizeof(th_rotary_pairing) == sizeof(int),
                "enumerations are read as int");
 
-static double value_of(const void *options, const member *m)
+static double option_value(const void *options, const member *m)
 {
     const char *at = (const char *)options + m->option.offset;
     int choice;
@@ -131,12 +131,13 @@ static double value_of(const void *options, const member *m)
     return *(const double *)at;
 }
 
-static bool same_flag(const void *a, const void *b, const member *m)
+static bool have_same_flag(const void *a, const void *b, const member *m)
 {
     return m->flag == m->option.offset || *((const bool *)a + m->flag) == *((const bool *)b + m->flag);
 }
 
-static void add(th_option_difference *list, int *count, const char *before, const char *name, double a, double b)
+static void add_difference(th_option_difference *list, int *count, const char *before, const char *name, double a,
+                           double b)
 {
     th_option_difference *d = &list[(*count)++];
     snprintf(d->name, sizeof d->name, "%s.%s", before, name);
@@ -151,10 +152,10 @@ static void compare_scores(const th_language_model_options *a, const th_language
     for (int64_t i = 0; i < a->layers; i++) {
         const th_score_options *of_a = th_scores_of_layer(a, i);
         const th_score_options *of_b = th_scores_of_layer(b, i);
-        const double x = value_of(of_a, m), y = value_of(of_b, m);
-        if (x == y || !same_flag(of_a, of_b, m))
+        const double x = option_value(of_a, m), y = option_value(of_b, m);
+        if (x == y || !have_same_flag(of_a, of_b, m))
             continue;
-        add(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->option.name, x, y);
+        add_difference(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->option.name, x, y);
         return;
     }
 }
@@ -169,9 +170,10 @@ static void compare_factors(const th_language_model_options *a, const th_languag
         const th_rotary_scaling *x = &of_a->rotary_scaling, *y = &th_scores_of_layer(b, i)->rotary_scaling;
         for (int64_t j = 0; j < x->n_factors && j < y->n_factors; j++) {
             if (x->short_factor[j] != y->short_factor[j])
-                add(list, count, before, "rotary_scaling.short_factor", x->short_factor[j], y->short_factor[j]);
+                add_difference(list, count, before, "rotary_scaling.short_factor", x->short_factor[j],
+                               y->short_factor[j]);
             else if (x->long_factor[j] != y->long_factor[j])
-                add(list, count, before, "rotary_scaling.long_factor", x->long_factor[j], y->long_factor[j]);
+                add_difference(list, count, before, "rotary_scaling.long_factor", x->long_factor[j], y->long_factor[j]);
             else
                 continue;
             return;
@@ -184,9 +186,9 @@ int th_options_compare(const th_language_model_options *a, const th_language_mod
 {
     int count = 0;
     for (int i = 0; i < OF_MODEL; i++) {
-        const double x = value_of(a, &of_model[i]), y = value_of(b, &of_model[i]);
-        if (x != y && same_flag(a, b, &of_model[i]))
-            add(difference, &count, "", of_model[i].option.name, x, y);
+        const double x = option_value(a, &of_model[i]), y = option_value(b, &of_model[i]);
+        if (x != y && have_same_flag(a, b, &of_model[i]))
+            add_difference(difference, &count, "", of_model[i].option.name, x, y);
     }
     for (int i = 0; i < OF_SCORES; i++)
         compare_scores(a, b, &of_scores[i], difference, &count);

@@ -30,7 +30,7 @@ typedef struct users {
     int count;
 } users;
 
-static users users_of(const th_placing *how, const th_foreign_tensors *list, const th_tensor *parameter)
+static users find_users(const th_placing *how, const th_foreign_tensors *list, const th_tensor *parameter)
 {
     users u = {0};
     for (int64_t i = 0; i < list->count; i++)
@@ -47,7 +47,7 @@ static users users_of(const th_placing *how, const th_foreign_tensors *list, con
 }
 
 /* Returns the type that the iterator's parameter will have. */
-static th_dtype type_of(const th_placing *how, const th_parameter_iterator *p, th_dtype found)
+static th_dtype type_to_place(const th_placing *how, const th_parameter_iterator *p, th_dtype found)
 {
     if (!th_module_can_store(p))
         return th_dtype_of(p->tensor);
@@ -56,12 +56,12 @@ static th_dtype type_of(const th_placing *how, const th_parameter_iterator *p, t
     return how->stored && found != TH_DTYPE_COUNT && th_is_storage(found) ? found : th_dtype_of(p->tensor);
 }
 
-static th_status choose(const th_placing *how, const th_foreign_tensors *list, const th_parameter_iterator *p,
-                        place *to)
+static th_status choose_place(const th_placing *how, const th_foreign_tensors *list, const th_parameter_iterator *p,
+                              place *to)
 {
     th_tensor_impl *t = th_tensor_impl_of(p->tensor);
-    const users u = users_of(how, list, p->tensor);
-    *to = (place){.parameter = t, .dtype = type_of(how, p, u.found.dtype)};
+    const users u = find_users(how, list, p->tensor);
+    *to = (place){.parameter = t, .dtype = type_to_place(how, p, u.found.dtype)};
     to->part = (th_file_part){u.found.descriptor, u.found.begin, th_parameter_bytes(t, to->dtype)};
     if (to->part.bytes == 0 && th_tensor_numel(t) > 0)
         return th_fail(t->ctx, TH_ERROR_SHAPE, how->operation,
@@ -78,7 +78,7 @@ static bool has_no_memory(const th_parameter_iterator *p)
 }
 
 /* Chooses all places. The views of the list end here: a parameter with views cannot change its type. */
-static th_status choose_all(const th_placing *how, th_module *model, place *places)
+static th_status choose_all_places(const th_placing *how, th_module *model, place *places)
 {
     th_foreign_tensors list;
     th_scope_begin(model->ctx, NULL);
@@ -86,7 +86,7 @@ static th_status choose_all(const th_placing *how, th_module *model, place *plac
     if (status == TH_OK) {
         for (th_parameter_iterator p = th_module_parameters(model); status == TH_OK && th_parameter_next(&p);)
             if (has_no_memory(&p))
-                status = choose(how, &list, &p, places++);
+                status = choose_place(how, &list, &p, places++);
         th_foreign_tensors_free(model->ctx, &list);
     }
     th_scope_end(model->ctx, NULL);
@@ -96,13 +96,13 @@ static th_status choose_all(const th_placing *how, th_module *model, place *plac
 /* -- placing -- */
 
 /* Maps the part. In a shapes-only context the mapping is only counted. */
-static bool map(const place *p, th_lent_memory *memory)
+static bool map_part(const place *p, th_lent_memory *memory)
 {
     *memory = (th_lent_memory){0};
     return th_is_shapes_only(p->parameter->ctx) || th_part_map(&p->part, memory);
 }
 
-static th_status lend(const place *p, const th_lent_memory *memory, const char *operation)
+static th_status lend_memory(const place *p, const th_lent_memory *memory, const char *operation)
 {
     const th_status status = th_parameter_lend(p->parameter, p->dtype, memory, operation);
     if (status != TH_OK && memory->data)
@@ -120,8 +120,8 @@ static th_status place_all(const th_placing *how, const place *places, int64_t c
     for (int64_t i = 0; i < count && status == TH_OK; i++) {
         const place *p = &places[i];
         th_lent_memory memory;
-        if (p->mapped && map(p, &memory)) {
-            status = lend(p, &memory, how->operation);
+        if (p->mapped && map_part(p, &memory)) {
+            status = lend_memory(p, &memory, how->operation);
             continue;
         }
         status = th_parameter_allocate(p->parameter, p->dtype, left[p->dtype], how->operation);
@@ -154,7 +154,7 @@ th_status th_placing_place(const th_placing *how, th_module *model)
     place *places = th_allocate(ctx, bytes);
     if (places == NULL && count > 0)
         return th_fail_memory(ctx, how->operation, bytes);
-    th_status status = choose_all(how, model, places);
+    th_status status = choose_all_places(how, model, places);
     th_skip_initialization(ctx, true);
     if (status == TH_OK)
         status = place_all(how, places, count);

@@ -50,7 +50,7 @@ static void check_kinds(const th_config *c, const json_t *parameters)
 }
 
 /* Returns the object for layers without a window if both objects are given, which must not contradict each other. */
-static const json_t *full_object(const th_config *c, const json_t *full, const json_t *scaling)
+static const json_t *object_without_window(const th_config *c, const json_t *full, const json_t *scaling)
 {
     if (full == NULL || scaling == NULL)
         return full ? full : scaling;
@@ -61,7 +61,7 @@ static const json_t *full_object(const th_config *c, const json_t *full, const j
     return full;
 }
 
-static const json_t *settings_of(const th_config *c, const th_family *family, bool window)
+static const json_t *find_scaling_object(const th_config *c, const th_family *family, bool window)
 {
     const json_t *parameters = th_config_object(c, "rope_parameters"), *scaling = th_config_object(c, "rope_scaling");
     const json_t *object = scaling ? scaling : parameters;
@@ -69,7 +69,7 @@ static const json_t *settings_of(const th_config *c, const th_family *family, bo
         check_kinds(c, parameters);
         const json_t *kind = json_object_get(parameters, window ? "sliding_attention" : "full_attention");
         kind = json_is_object(kind) ? kind : NULL;
-        object = window ? kind : full_object(c, kind, scaling);
+        object = window ? kind : object_without_window(c, kind, scaling);
     }
     refuse_inner_objects(c, object);
     return object;
@@ -260,7 +260,7 @@ void th_rotary_read(const th_config *c, const th_family *family, const th_langua
                     th_score_options *scores)
 {
     rotary r = {.file = c, .family = family, .length = options->length};
-    r.settings = (th_config){c->source, settings_of(c, family, window)};
+    r.settings = (th_config){c->source, find_scaling_object(c, family, window)};
     r.base = read_base(&r, window);
     r.width = read_width(&r, options->block.head_width);
     scores->rotary_base = r.base;

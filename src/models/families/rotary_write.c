@@ -78,7 +78,7 @@ static void put_scaling(th_writer *w, const th_rotary_scaling *scaling)
 }
 
 /* Returns the smallest factor of head_width whose product, cut to an integer, is the rotated width. */
-static double part_of(const th_score_options *scores, int64_t head_width)
+static double rotated_fraction(const th_score_options *scores, int64_t head_width)
 {
     if (scores->rotary_width == 0 || head_width == 0)
         return 1;
@@ -91,7 +91,7 @@ static void put_parameters(th_writer *w, const th_family *family, int64_t head_w
 {
     put_inner(w, "{", "rope_theta", scores->rotary_base);
     if (family->rotary.part_key)
-        put_inner(w, ", ", "partial_rotary_factor", part_of(scores, head_width));
+        put_inner(w, ", ", "partial_rotary_factor", rotated_fraction(scores, head_width));
     fputs(", ", w->file);
     put_scaling(w, &scores->rotary_scaling);
     fputs("}", w->file);
@@ -129,5 +129,5 @@ void th_rotary_write(th_writer *w, const th_family *family, int64_t head_width, 
     if (f->window_base_key)
         th_put_number(w, f->window_base_key, window->rotary_base);
     if (f->part_key)
-        th_put_number(w, f->part_key, part_of(full, head_width));
+        th_put_number(w, f->part_key, rotated_fraction(full, head_width));
 }

@@ -12,7 +12,7 @@
 /* -- one parameter -- */
 
 /* Whether `ours`, with its *, matches name. Sets *number to the start of the layer's index, *digits to its length. */
-static bool matches(const char *ours, const char *name, const char **number, int *digits)
+static bool matches_pattern(const char *ours, const char *name, const char **number, int *digits)
 {
     const char *star = strchr(ours, '*');
     *number = "", *digits = 0;
@@ -26,7 +26,7 @@ static bool matches(const char *ours, const char *name, const char **number, int
     return *digits > 0 && strcmp(star + 1, *number + *digits) == 0;
 }
 
-static void put_number(const char *theirs, const char *number, int digits, char *name)
+static void put_name(const char *theirs, const char *number, int digits, char *name)
 {
     const char *star = strchr(theirs, '*');
     if (star)
@@ -39,13 +39,13 @@ bool th_foreign_name(const th_tensor_name *n, const char *ours, char theirs[TH_F
 {
     const char *number;
     int digits;
-    if (!matches(n->ours, ours, &number, &digits))
+    if (!matches_pattern(n->ours, ours, &number, &digits))
         return false;
-    put_number(n->theirs, number, digits, theirs);
+    put_name(n->theirs, number, digits, theirs);
     return true;
 }
 
-static th_tensor *view_of(th_tensor *parameter, th_foreign_view view, int64_t queries)
+static th_tensor *make_view(th_tensor *parameter, th_foreign_view view, int64_t queries)
 {
     if (view == TH_VIEW_WHOLE || view == TH_VIEW_BY_HEAD)
         return parameter;
@@ -69,7 +69,7 @@ typedef struct listing {
 } listing;
 
 /* Returns the tensor of the layer that has this name, or a new one. */
-static th_foreign_tensor *tensor_of(listing *l, const char *name)
+static th_foreign_tensor *tensor_named(listing *l, const char *name)
 {
     for (int64_t i = l->begin; i < l->list->count; i++)
         if (strcmp(l->names[i], name) == 0)
@@ -98,14 +98,15 @@ static th_halves halves_of_view(th_halves parameter, const th_tensor *view, th_f
     return parameter;
 }
 
-static void add(listing *l, const th_tensor_name *n, const char *number, int digits, const th_parameter_iterator *p)
+static void add_view(listing *l, const th_tensor_name *n, const char *number, int digits,
+                     const th_parameter_iterator *p)
 {
     char name[TH_FULL_NAME_SIZE];
-    put_number(n->theirs, number, digits, name);
+    put_name(n->theirs, number, digits, name);
     enter_layer(l, number, digits);
-    th_foreign_tensor *t = tensor_of(l, name);
+    th_foreign_tensor *t = tensor_named(l, name);
     t->parameter[n->place] = p->tensor;
-    t->view[n->place] = view_of(p->tensor, n->view, l->options->heads * l->options->block.head_width);
+    t->view[n->place] = make_view(p->tensor, n->view, l->options->heads * l->options->block.head_width);
     if (l->to_halves)
         t->halves[n->place] = halves_of_view(th_halves_of(p, l->options), t->view[n->place], n->view);
     if (t->places <= n->place)
@@ -123,10 +124,10 @@ static int add_parameter(listing *l, const th_parameter_iterator *p)
         for (const th_tensor_name *n = l->family->tensors[i]; n && n->ours; n++) {
             const char *number;
             int digits;
-            if (!matches(n->ours, p->name, &number, &digits))
+            if (!matches_pattern(n->ours, p->name, &number, &digits))
                 continue;
             if (l->names)
-                add(l, n, number, digits, p);
+                add_view(l, n, number, digits, p);
             found++;
         }
     return found;

@@ -28,7 +28,7 @@ th_status th_file_set_folder(th_file_set *s)
 }
 
 /* Appends an entry. Returns NULL with the error stored. */
-static th_set_file *append(th_file_set *s, const char *name)
+static th_set_file *append_entry(th_file_set *s, const char *name)
 {
     th_set_file *f = th_allocate(s->ctx, sizeof *f);
     if (f == NULL) {
@@ -49,7 +49,7 @@ static th_set_file *append(th_file_set *s, const char *name)
 
 th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *write, const void *content)
 {
-    th_set_file *f = append(s, name);
+    th_set_file *f = append_entry(s, name);
     if (f == NULL)
         return th_error_code(s->ctx);
     errno = 0;
@@ -63,7 +63,7 @@ th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *write
 th_status th_file_set_add_removal(th_file_set *s, const char *name)
 {
     struct stat status;
-    th_set_file *f = append(s, name);
+    th_set_file *f = append_entry(s, name);
     if (f == NULL)
         return th_error_code(s->ctx);
     f->removed = true;

@@ -154,7 +154,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
 /* -- building -- */
 
 /* Builds one value. whole: the text is the whole source, so error messages give the byte. */
-static json_t *build(const th_json_source *source, const char *text, size_t bytes, bool whole)
+static json_t *build_value(const th_json_source *source, const char *text, size_t bytes, bool whole)
 {
     th_json_error error;
     json_t *value = th_json_parse(text, bytes, &error);
@@ -171,7 +171,7 @@ static json_t *build(const th_json_source *source, const char *text, size_t byte
 
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)
 {
-    return build(source, text, bytes, false);
+    return build_value(source, text, bytes, false);
 }
 
 /* Removes the member `key` unless the text begins with '{' and contains the key without escapes. */
@@ -192,7 +192,7 @@ static json_t *measure_and_build(const th_json_source *source, const char *text,
     if (th_json_measure(source, text, bytes, limits, memory) ||
         th_count_memory(source->ctx, *memory, source->operation))
         return NULL;
-    json_t *value = build(source, text, bytes, true);
+    json_t *value = build_value(source, text, bytes, true);
     if (value == NULL)
         th_uncount_memory(source->ctx, *memory);
     else if (limits->plain_key)
@@ -238,7 +238,7 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
 }
 
 /* Reads a file's text, which the caller releases with th_release. Returns NULL with the error stored. */
-static char *load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
+static char *read_file_text(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
     int64_t size = 0;
     const char *reason = NULL;
@@ -261,7 +261,7 @@ static char *load(const th_json_source *source, const th_json_limits *limits, si
 json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits, size_t *memory)
 {
     size_t bytes;
-    char *text = load(source, limits, &bytes);
+    char *text = read_file_text(source, limits, &bytes);
     if (text == NULL)
         return NULL;
     json_t *value = measure_and_build(source, text, bytes, limits, memory);

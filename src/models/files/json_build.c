@@ -28,7 +28,7 @@ const char *th_json_skip_space(const char *at, const char *end)
 }
 
 /* Whether the next character that is not white space is c, which is skipped. */
-static bool skip(reader *r, char c)
+static bool skip_if_next(reader *r, char c)
 {
     r->at = th_json_skip_space(r->at, r->end);
     if (r->at == r->end || *r->at != c)
@@ -46,7 +46,7 @@ static bool reject(reader *r, const char *reason)
 }
 
 /* Returns value. NULL means that memory ran out. */
-static json_t *made(reader *r, json_t *value)
+static json_t *note_missing_memory(reader *r, json_t *value)
 {
     r->short_of_memory |= value == NULL;
     return value;
@@ -198,7 +198,7 @@ static json_t *make_real(reader *r, const char *number, size_t bytes)
              point ? (int)(bytes - whole - 1) : 0, point ? point + 1 : "");
     const double value = strtod(text, NULL);
     if (isfinite(value))
-        return made(r, json_real(value));
+        return note_missing_memory(r, json_real(value));
     reject(r, "a real number is too large");
     return NULL;
 }
@@ -219,7 +219,7 @@ static json_t *read_number(reader *r)
     errno = 0;
     const long long value = strtoll(text, NULL, 10);
     if (errno == 0)
-        return made(r, json_integer(value));
+        return note_missing_memory(r, json_integer(value));
     reject(r, "an integer is too large");
     return NULL;
 }
@@ -247,7 +247,7 @@ static bool read_member(reader *r, json_t *object)
         return reject_repeated(r);
     char *key = strdup(r->text); /* the value may be a string, too */
     r->short_of_memory |= key == NULL;
-    const bool colon = key && (skip(r, ':') || reject(r, "a colon is missing after a key"));
+    const bool colon = key && (skip_if_next(r, ':') || reject(r, "a colon is missing after a key"));
     json_t *value = colon ? read_value(r) : NULL;
     const bool added = value && json_object_set_new_nocheck(object, key, value) == 0;
     r->short_of_memory |= value && !added;
@@ -267,13 +267,13 @@ static bool read_element(reader *r, json_t *array)
 static json_t *read_container(reader *r, json_t *container, bool (*read_part)(reader *, json_t *), char close)
 {
     r->at++;
-    bool sound = made(r, container) != NULL;
-    if (sound && skip(r, close))
+    bool sound = note_missing_memory(r, container) != NULL;
+    if (sound && skip_if_next(r, close))
         return container;
     do
         sound = sound && read_part(r, container);
-    while (sound && skip(r, ','));
-    if (sound && skip(r, close))
+    while (sound && skip_if_next(r, ','));
+    if (sound && skip_if_next(r, close))
         return container;
     reject(r, close == '}' ? "a comma or } is missing" : "a comma or ] is missing");
     json_decref(container);
@@ -306,7 +306,7 @@ static json_t *read_value(reader *r)
     case '[':
         return read_container(r, json_array(), read_element, ']');
     case '"':
-        return read_string(r, &bytes) ? made(r, json_stringn_nocheck(r->text, bytes)) : NULL;
+        return read_string(r, &bytes) ? note_missing_memory(r, json_stringn_nocheck(r->text, bytes)) : NULL;
     case 't':
         return read_word(r, "true", json_true());
     case 'f':

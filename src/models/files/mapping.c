@@ -33,14 +33,14 @@ bool th_part_can_map(const th_file_part *part, size_t alignment)
 }
 
 /* The bytes before data in its first page. */
-static size_t before(const void *data)
+static size_t offset_in_page(const void *data)
 {
     return (uintptr_t)data % (uintptr_t)page_bytes();
 }
 
 static void unmap(void *data, size_t bytes)
 {
-    (void)munmap((char *)data - before(data), before(data) + bytes);
+    (void)munmap((char *)data - offset_in_page(data), offset_in_page(data) + bytes);
 }
 
 bool th_part_map(const th_file_part *part, th_lent_memory *memory)

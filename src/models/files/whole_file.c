@@ -30,7 +30,7 @@ static bool reserve(th_text *text, size_t count)
 }
 
 /* Appends `count` bytes of an open file to the text. */
-static th_status append(th_context *ctx, const char *path, int descriptor, size_t count, th_text *text)
+static th_status append_file_bytes(th_context *ctx, const char *path, int descriptor, size_t count, th_text *text)
 {
     if (!reserve(text, count))
         return th_fail_memory(ctx, read_file, count);
@@ -53,7 +53,8 @@ th_status th_file_read(th_context *ctx, const char *path, size_t most, th_text *
     const int descriptor = th_regular_descriptor(path, &bytes, &reason);
     if (descriptor < 0)
         return fail(ctx, read_file, path, reason);
-    const th_status status = append(ctx, path, descriptor, (uint64_t)bytes < most ? (size_t)bytes : most, text);
+    const th_status status =
+        append_file_bytes(ctx, path, descriptor, (uint64_t)bytes < most ? (size_t)bytes : most, text);
     (void)close(descriptor);
     return status;
 }

@@ -288,7 +288,7 @@ th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *nam
 /* -- opening -- */
 
 /* Cuts off lines of later steps and incomplete lines. */
-static th_status resume(th_record_file *f, int64_t step)
+static th_status cut_later_lines(th_record_file *f, int64_t step)
 {
     struct stat status;
     int64_t cut = 0;
@@ -308,7 +308,7 @@ static th_status open_file(th_json_log *log, th_context *ctx, const char *path, 
 {
     if (th_record_open(&log->file, ctx, operation, path, O_CREAT | (options->resume ? 0 : O_TRUNC)) != TH_OK)
         return th_error_code(ctx);
-    return options->resume ? resume(&log->file, options->step) : TH_OK;
+    return options->resume ? cut_later_lines(&log->file, options->step) : TH_OK;
 }
 
 th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_options *options)
