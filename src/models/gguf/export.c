@@ -68,7 +68,8 @@ static int remove_rounding(th_option_difference difference[TH_MAX_OPTIONS], int 
 
 /* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the values
  * could not be read, -2 without memory. */
-static int differences(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS])
+static int count_differences(int i, const th_language_model_options *model,
+                             th_option_difference difference[TH_MAX_OPTIONS])
 {
     const th_gguf_architecture *a = &th_gguf_architectures[i];
     char *text = NULL;
@@ -96,18 +97,18 @@ static int differences(int i, const th_language_model_options *model, th_option_
     return found;
 }
 
-static const char *name_of(int i)
+static const char *name_of_architecture(int i)
 {
     return th_gguf_architectures[i].name;
 }
 
-static const th_family *family_of(int i)
+static const th_family *family_of_architecture(int i)
 {
     return th_family_find(th_gguf_architectures[i].family);
 }
 
 /* Returns the number of the architecture of that name, or -1. */
-static int find(const char *name)
+static int find_architecture(const char *name)
 {
     for (int i = 0; name && i < TH_GGUF_ARCHITECTURES; i++)
         if (strcmp(name, th_gguf_architectures[i].name) == 0)
@@ -116,11 +117,12 @@ static int find(const char *name)
 }
 
 /* Returns the first architecture that has the options, or only the one of that name; NULL with the error stored. */
-static const th_gguf_architecture *choose(th_context *ctx, const th_language_model_options *options, const char *only)
+static const th_gguf_architecture *choose_architecture(th_context *ctx, const th_language_model_options *options,
+                                                       const char *only)
 {
-    static const th_candidates architectures = {"architecture", "GGUF",    TH_GGUF_ARCHITECTURES,
-                                                name_of,        family_of, differences};
-    const int chosen = th_first_candidate(ctx, operation, &architectures, options, find(only));
+    static const th_candidates architectures = {
+        "architecture", "GGUF", TH_GGUF_ARCHITECTURES, name_of_architecture, family_of_architecture, count_differences};
+    const int chosen = th_first_candidate(ctx, operation, &architectures, options, find_architecture(only));
     return chosen < 0 ? NULL : &th_gguf_architectures[chosen];
 }
 
@@ -141,7 +143,7 @@ static th_status check_given(th_context *ctx, const char *path, const th_languag
     if (given->has_begin_token && (given->begin_token < -1 || given->begin_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "begin token %lld is outside the vocabulary of %lld",
                        (long long)given->begin_token, (long long)m->vocabulary);
-    if (given->architecture && find(given->architecture) < 0) {
+    if (given->architecture && find_architecture(given->architecture) < 0) {
         char list[160];
         th_gguf_list_architectures(list, sizeof list);
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown architecture \"%.60s\"; %s are supported",
@@ -214,7 +216,7 @@ th_status th_language_model_export_gguf(th_module *model, const char *path, cons
         return th_error_code(ctx);
     const th_language_model_options normal = th_options_normal(m);
     th_gguf_export e = {.ctx = ctx, .operation = operation, .options = &normal, .type = given.type};
-    e.architecture = choose(ctx, m, given.architecture);
+    e.architecture = choose_architecture(ctx, m, given.architecture);
     if (e.architecture == NULL)
         return th_error_code(ctx);
     const th_family family = th_gguf_family(e.architecture);

@@ -31,7 +31,7 @@ uint32_t th_gguf_file_type(th_dtype type)
 
 /* -- the list -- */
 
-static int64_t bytes_of(const th_gguf_out *o)
+static int64_t tensor_bytes(const th_gguf_out *o)
 {
     int64_t numbers = 1;
     for (int i = 0; i < o->shape.ndim; i++)
@@ -40,7 +40,7 @@ static int64_t bytes_of(const th_gguf_out *o)
 }
 
 /* Returns the type as which a tensor is written. */
-static th_dtype type_of(const th_gguf_export *e, const th_foreign_tensor *t, const th_shape *shape)
+static th_dtype type_to_write(const th_gguf_export *e, const th_foreign_tensor *t, const th_shape *shape)
 {
     if (shape->ndim != 2 || th_name_ends_with(t->name, "norm.weight") || strcmp(t->name, "position_embd.weight") == 0)
         return TH_FLOAT32;
@@ -54,15 +54,15 @@ static void add_tensor(th_gguf_export *e, const char *name, const th_foreign_ten
     *o = (th_gguf_out){.name = name, .source = source, .shape = source->shape};
     const int numbers = th_dtype_numbers(th_dtype_of(source->view[0]));
     o->shape.size[o->shape.ndim - 1] *= numbers;
-    o->type = th_gguf_type_of(type_of(e, source, &o->shape));
-    o->bytes = bytes_of(o);
+    o->type = th_gguf_type_of(type_to_write(e, source, &o->shape));
+    o->bytes = tensor_bytes(o);
 }
 
 static void add_factors(th_gguf_export *e, const char *name, const double *factors, int64_t count)
 {
     th_gguf_out *o = &e->out[e->n_out++];
     *o = (th_gguf_out){.name = name, .factors = factors, .shape = TH_SHAPE(count), .type = th_gguf_type_of(TH_FLOAT32)};
-    o->bytes = bytes_of(o);
+    o->bytes = tensor_bytes(o);
 }
 
 /* Adds the factors of scaled rotary positions: by how much each frequency is divided. */
@@ -92,7 +92,7 @@ static th_status list_factors(th_gguf_export *e)
     return TH_OK;
 }
 
-static bool is_stored(const th_module *model)
+static bool has_stored_weights(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
         if (th_is_storage(th_dtype_of(p.tensor)))
@@ -100,7 +100,7 @@ static bool is_stored(const th_module *model)
     return false;
 }
 
-static bool rotates(const th_language_model_options *m, th_rotary_pairing pairing)
+static bool has_rotary_pairing(const th_language_model_options *m, th_rotary_pairing pairing)
 {
     for (int64_t i = 0; i < m->layers; i++) {
         const th_score_options *scores = th_scores_of_layer(m, i);
@@ -112,16 +112,16 @@ static bool rotates(const th_language_model_options *m, th_rotary_pairing pairin
 
 th_status th_gguf_list(th_gguf_export *e, th_module *model, const th_family *family)
 {
-    const bool neighbors = rotates(e->options, TH_ROTARY_NEIGHBORS);
+    const bool neighbors = has_rotary_pairing(e->options, TH_ROTARY_NEIGHBORS);
     const bool to_halves = neighbors && !e->architecture->neighbors;
-    if (to_halves && is_stored(model))
+    if (to_halves && has_stored_weights(model))
         return th_fail(e->ctx, TH_ERROR_TYPE, e->operation,
                        "stored weights of queries and keys that rotate neighbors cannot become %s; th_module_store "
                        "converts them back to float32",
                        e->architecture->name);
-    if (e->architecture->neighbors && neighbors && rotates(e->options, TH_ROTARY_HALVES))
+    if (e->architecture->neighbors && neighbors && has_rotary_pairing(e->options, TH_ROTARY_HALVES))
         return th_fail(e->ctx, TH_ERROR_ARGUMENT, e->operation, "some layers rotate neighbors, and others halves");
-    e->reorder = e->architecture->neighbors && rotates(e->options, TH_ROTARY_HALVES);
+    e->reorder = e->architecture->neighbors && has_rotary_pairing(e->options, TH_ROTARY_HALVES);
     if (th_foreign_tensors_list(model, family, e->operation, to_halves, &e->list) != TH_OK)
         return th_error_code(e->ctx);
     e->out_bytes = ((size_t)e->list.count + 3) * sizeof *e->out; /* (factors, and a copy of the embedding) */
@@ -154,7 +154,7 @@ void th_gguf_list_free(th_gguf_export *e)
 
 /* Whether the tensor is a projection of queries or keys, whose rows have another order if rotary positions rotate
  * neighbors. */
-static bool has_pairs(const char *name)
+static bool is_query_or_key(const char *name)
 {
     return strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
 }
@@ -173,7 +173,7 @@ static void write_reordered(const th_gguf_export *e, FILE *file, const char *dat
 /* -- writing -- */
 
 /* Returns the tensor's values in the type, contiguous. */
-static th_tensor *converted(th_tensor *t, th_dtype type, double plus)
+static th_tensor *convert_tensor(th_tensor *t, th_dtype type, double plus)
 {
     if (plus != 0) /* the sum in float64 is exact for float32 norms, and rounded once */
         t = th_add_scalar(th_cast(t, TH_FLOAT64), plus);
@@ -199,10 +199,10 @@ static bool check_values(const th_gguf_export *e, const th_gguf_out *o, const vo
 static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *file)
 {
     const double plus = e->architecture->norms_plus_one && th_name_ends_with(o->name, "norm.weight") ? 1 : 0;
-    const bool reorder = e->reorder && has_pairs(o->name);
+    const bool reorder = e->reorder && is_query_or_key(o->name);
     for (int i = 0; i < o->source->places && !th_failed(e->ctx); i++) {
         th_scope_begin(e->ctx, NULL);
-        th_tensor *values = converted(th_foreign_tensor_part(o->source, i), o->type->dtype, plus);
+        th_tensor *values = convert_tensor(th_foreign_tensor_part(o->source, i), o->type->dtype, plus);
         const void *data = values ? th_data_const(values) : NULL;
         if (data && check_values(e, o, data, th_numel(values))) {
             const int64_t rows = th_size(values, 0);
@@ -216,19 +216,19 @@ static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *fi
     }
 }
 
-static int64_t padded(int64_t bytes)
+static int64_t padded_bytes(int64_t bytes)
 {
     return (bytes + TH_GGUF_ALIGNMENT - 1) / TH_GGUF_ALIGNMENT * TH_GGUF_ALIGNMENT;
 }
 
-static void pad(FILE *file, int64_t bytes)
+static void write_padding(FILE *file, int64_t bytes)
 {
-    for (int64_t i = bytes; i < padded(bytes); i++)
+    for (int64_t i = bytes; i < padded_bytes(bytes); i++)
         fputc(0, file);
 }
 
 /* Writes the description of a tensor. Returns its bytes. */
-static int64_t describe(const th_gguf_out *o, int64_t offset, FILE *file)
+static int64_t write_description(const th_gguf_out *o, int64_t offset, FILE *file)
 {
     th_gguf_write_string(file, o->name, strlen(o->name));
     th_gguf_write_uint32(file, (uint32_t)o->shape.ndim);
@@ -247,16 +247,16 @@ void th_gguf_write_all(const th_gguf_export *e, FILE *file, const char *values, 
     th_gguf_write_uint64(file, (uint64_t)n_values);
     fwrite(values, 1, bytes, file);
     for (int64_t i = 0; i < e->n_out; i++) {
-        header += describe(&e->out[i], offset, file);
-        offset += padded(e->out[i].bytes);
+        header += write_description(&e->out[i], offset, file);
+        offset += padded_bytes(e->out[i].bytes);
     }
-    pad(file, header);
+    write_padding(file, header);
     for (int64_t i = 0; i < e->n_out && !th_failed(e->ctx) && !ferror(file); i++) {
         const th_gguf_out *o = &e->out[i];
         if (o->source)
             write_tensor(e, o, file);
         for (int64_t j = 0; o->factors && j < o->shape.size[0]; j++)
             th_gguf_write_float32(file, o->factors[j]);
-        pad(file, o->bytes);
+        write_padding(file, o->bytes);
     }
 }

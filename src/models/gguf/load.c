@@ -24,7 +24,7 @@ typedef struct source {
 
 /* -- comparing -- */
 
-static void compare(const source *s, const th_foreign_tensor *wanted)
+static void compare_tensor(const source *s, const th_foreign_tensor *wanted)
 {
     th_gguf_tensor *t = th_gguf_find_tensor(s->file, wanted->name);
     if (t == NULL) {
@@ -71,7 +71,7 @@ static th_status compare_shapes(const source *s)
         th_scope_begin(shapes, NULL);
         if (th_foreign_tensors_list(model, &s->family, s->file->operation, false, &list) == TH_OK) {
             for (int64_t i = 0; i < list.count; i++)
-                compare(s, &list.tensor[i]);
+                compare_tensor(s, &list.tensor[i]);
             check_used(s);
             th_foreign_tensors_free(shapes, &list);
         } else {
@@ -202,7 +202,7 @@ static th_module *new_model(const source *s)
     return model;
 }
 
-static th_module *load(source *s)
+static th_module *load_model(source *s)
 {
     th_context *ctx = s->file->ctx;
     th_module *model = NULL;
@@ -237,7 +237,7 @@ th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const 
     }
     if (!th_gguf_open(&file, ctx, operation, path))
         return NULL;
-    th_module *model = load(&s);
+    th_module *model = load_model(&s);
     th_gguf_close(&file);
     return model;
 }

@@ -58,7 +58,7 @@ static bool grow(th_gguf *file, size_t filled, size_t needed)
 }
 
 /* Makes sure that the next `bytes` bytes of the header are in memory. */
-static bool need(cursor *c, uint64_t bytes)
+static bool buffer_header(cursor *c, uint64_t bytes)
 {
     th_gguf *file = c->file;
     const int64_t left = file->file_bytes - (int64_t)c->at;
@@ -80,18 +80,18 @@ static bool need(cursor *c, uint64_t bytes)
     return true;
 }
 
-static bool take_uint32(cursor *c, uint32_t *value)
+static bool parse_uint32(cursor *c, uint32_t *value)
 {
-    if (!need(c, sizeof *value))
+    if (!buffer_header(c, sizeof *value))
         return false;
     memcpy(value, c->file->header + c->at, sizeof *value);
     c->at += sizeof *value;
     return true;
 }
 
-static bool take_uint64(cursor *c, uint64_t *value)
+static bool parse_uint64(cursor *c, uint64_t *value)
 {
-    if (!need(c, sizeof *value))
+    if (!buffer_header(c, sizeof *value))
         return false;
     memcpy(value, c->file->header + c->at, sizeof *value);
     c->at += sizeof *value;
@@ -99,15 +99,15 @@ static bool take_uint64(cursor *c, uint64_t *value)
 }
 
 /* Takes a name or key: its bytes move one byte to the front, so that a NUL follows them. Sets *begin to their offset. */
-static bool take_name(cursor *c, const char *what, uint64_t limit, size_t *begin)
+static bool parse_name(cursor *c, const char *what, uint64_t limit, size_t *begin)
 {
     uint64_t bytes;
-    if (!take_uint64(c, &bytes))
+    if (!parse_uint64(c, &bytes))
         return false;
     if (bytes == 0 || bytes > limit)
         return th_gguf_refuse(c->file, "a %s has %llu bytes; 1 to %llu are allowed", what, (unsigned long long)bytes,
                               (unsigned long long)limit);
-    if (!need(c, bytes))
+    if (!buffer_header(c, bytes))
         return false;
     char *text = c->file->header + c->at;
     if (memchr(text, 0, (size_t)bytes))
@@ -127,11 +127,11 @@ static size_t kind_bytes(th_gguf_kind kind)
     return bytes[kind];
 }
 
-static bool take_kind(cursor *c, const char *key, th_gguf_kind *kind)
+static bool parse_kind(cursor *c, const char *key, th_gguf_kind *kind)
 {
     uint32_t code;
     char quoted[TH_QUOTED];
-    if (!take_uint32(c, &code))
+    if (!parse_uint32(c, &code))
         return false;
     if (code >= TH_GGUF_KINDS)
         return th_gguf_refuse(c->file, "\"%s\" has an unknown type %u", th_quote(key, quoted), (unsigned)code);
@@ -139,9 +139,9 @@ static bool take_kind(cursor *c, const char *key, th_gguf_kind *kind)
     return true;
 }
 
-static bool skip(cursor *c, uint64_t bytes)
+static bool skip_bytes(cursor *c, uint64_t bytes)
 {
-    if (!need(c, bytes))
+    if (!buffer_header(c, bytes))
         return false;
     c->at += (size_t)bytes;
     return true;
@@ -154,38 +154,38 @@ static bool skip_items(cursor *c, const th_gguf_value *v)
     if (v->count > TH_GGUF_MAX_HEADER)
         return th_gguf_refuse(c->file, "an array has %llu elements, too many", (unsigned long long)v->count);
     if (v->item != TH_GGUF_STRING)
-        return skip(c, v->count * each);
+        return skip_bytes(c, v->count * each);
     for (uint64_t i = 0; i < v->count; i++) {
         uint64_t bytes;
-        if (!take_uint64(c, &bytes) || !skip(c, bytes))
+        if (!parse_uint64(c, &bytes) || !skip_bytes(c, bytes))
             return false;
     }
     return true;
 }
 
 /* Takes a value. Its pointers are offsets until the whole header is in memory. */
-static bool take_value(cursor *c, th_gguf_value *v, size_t *key, size_t *begin)
+static bool parse_value(cursor *c, th_gguf_value *v, size_t *key, size_t *begin)
 {
     char name[TH_GGUF_MAX_KEY + 1];
-    if (!take_name(c, "key", TH_GGUF_MAX_KEY, key))
+    if (!parse_name(c, "key", TH_GGUF_MAX_KEY, key))
         return false;
     strcpy(name, c->file->header + *key);
-    if (!take_kind(c, name, &v->kind) || (v->kind == TH_GGUF_ARRAY && !take_kind(c, name, &v->item)))
+    if (!parse_kind(c, name, &v->kind) || (v->kind == TH_GGUF_ARRAY && !parse_kind(c, name, &v->item)))
         return false;
     if (v->item == TH_GGUF_ARRAY)
         return th_gguf_refuse(c->file, "\"%.60s\" is an array of arrays", name);
-    if ((v->kind == TH_GGUF_ARRAY || v->kind == TH_GGUF_STRING) && !take_uint64(c, &v->count))
+    if ((v->kind == TH_GGUF_ARRAY || v->kind == TH_GGUF_STRING) && !parse_uint64(c, &v->count))
         return false;
     *begin = c->at;
     if (v->kind == TH_GGUF_ARRAY)
         return skip_items(c, v);
-    return skip(c, v->kind == TH_GGUF_STRING ? v->count : kind_bytes(v->kind));
+    return skip_bytes(c, v->kind == TH_GGUF_STRING ? v->count : kind_bytes(v->kind));
 }
 
 /* -- tensors -- */
 
 /* Computes the bytes of a tensor, and checks its shape and type. */
-static bool measure(const th_gguf *file, th_gguf_tensor *t, const char *name, uint32_t code)
+static bool set_type_and_bytes(const th_gguf *file, th_gguf_tensor *t, const char *name, uint32_t code)
 {
     char quoted[TH_QUOTED];
     int64_t numbers;
@@ -203,46 +203,46 @@ static bool measure(const th_gguf *file, th_gguf_tensor *t, const char *name, ui
     return true;
 }
 
-static bool take_tensor(cursor *c, th_gguf_tensor *t, size_t *name)
+static bool parse_tensor(cursor *c, th_gguf_tensor *t, size_t *name)
 {
     uint32_t axes, code;
     uint64_t offset;
     char text[TH_GGUF_MAX_NAME + 1], quoted[TH_QUOTED];
-    if (!take_name(c, "name of a tensor", TH_GGUF_MAX_NAME, name))
+    if (!parse_name(c, "name of a tensor", TH_GGUF_MAX_NAME, name))
         return false;
     strcpy(text, c->file->header + *name);
-    if (!take_uint32(c, &axes))
+    if (!parse_uint32(c, &axes))
         return false;
     if (axes < 1 || axes > 4)
         return th_gguf_refuse(c->file, "%s has %u axes; 1 to 4 are allowed", th_quote(text, quoted), (unsigned)axes);
     t->shape.ndim = (int)axes;
     for (uint32_t i = 0; i < axes; i++) {
         uint64_t size;
-        if (!take_uint64(c, &size))
+        if (!parse_uint64(c, &size))
             return false;
         if (size > INT64_MAX / 8)
             return th_gguf_refuse(c->file, "%s is too large", th_quote(text, quoted));
         t->shape.size[axes - 1 - i] = (int64_t)size;
     }
-    if (!take_uint32(c, &code) || !take_uint64(c, &offset) || !measure(c->file, t, text, code))
+    if (!parse_uint32(c, &code) || !parse_uint64(c, &offset) || !set_type_and_bytes(c->file, t, text, code))
         return false;
     if (offset > (uint64_t)c->file->file_bytes)
         return th_gguf_refuse(c->file, "%s begins at byte %llu of the elements, but the file has only %lld bytes",
                               th_quote(text, quoted), (unsigned long long)offset, (long long)c->file->file_bytes);
-    t->begin = (int64_t)offset; /* place() adds where the elements begin */
+    t->begin = (int64_t)offset; /* place_tensors adds where the elements begin */
     return true;
 }
 
 /* -- all of it -- */
 
-static bool take_counts(cursor *c)
+static bool parse_counts(cursor *c)
 {
     th_gguf *file = c->file;
     uint32_t magic, version;
     uint64_t tensors, values;
     if (file->file_bytes < 24)
         return th_gguf_refuse(file, "it is not a GGUF file: it has %lld bytes", (long long)file->file_bytes);
-    if (!take_uint32(c, &magic) || !take_uint32(c, &version))
+    if (!parse_uint32(c, &magic) || !parse_uint32(c, &version))
         return false;
     if (magic != 0x46554747)
         return th_gguf_refuse(file, "it is not a GGUF file: it does not begin with \"GGUF\"");
@@ -250,7 +250,7 @@ static bool take_counts(cursor *c)
         return th_gguf_refuse(file, "its numbers are big-endian, which is not supported");
     if (version != 2 && version != 3)
         return th_gguf_refuse(file, "it has version %u of GGUF; 2 and 3 are supported", (unsigned)version);
-    if (!take_uint64(c, &tensors) || !take_uint64(c, &values))
+    if (!parse_uint64(c, &tensors) || !parse_uint64(c, &values))
         return false;
     if (tensors > TH_GGUF_MAX_TENSORS || values > TH_GGUF_MAX_VALUES)
         return th_gguf_refuse(file, "it has %llu tensors and %llu values; at most %d and %d are allowed",
@@ -285,50 +285,50 @@ static const char *as_pointer(size_t offset)
     return (const char *)(uintptr_t)offset;
 }
 
-static const char *resolve(const th_gguf *file, const char *offset)
+static const char *resolve_offset(const th_gguf *file, const char *offset)
 {
     return file->header + (uintptr_t)offset;
 }
 
-static bool take_all(cursor *c)
+static bool parse_header(cursor *c)
 {
     th_gguf *file = c->file;
     size_t name, begin;
-    if (!take_counts(c) || !make_tables(file))
+    if (!parse_counts(c) || !make_tables(file))
         return false;
     for (int64_t i = 0; i < file->n_values; i++) {
-        if (!take_value(c, &file->value[i], &name, &begin))
+        if (!parse_value(c, &file->value[i], &name, &begin))
             return false;
         file->value[i].key = as_pointer(name);
         file->value[i].bytes = as_pointer(begin);
     }
     for (int64_t i = 0; i < file->n_tensors; i++) {
-        if (!take_tensor(c, &file->tensor[i], &name))
+        if (!parse_tensor(c, &file->tensor[i], &name))
             return false;
         file->tensor[i].name = as_pointer(name);
     }
     for (int64_t i = 0; i < file->n_values; i++) {
-        file->value[i].key = resolve(file, file->value[i].key);
-        file->value[i].bytes = resolve(file, file->value[i].bytes);
+        file->value[i].key = resolve_offset(file, file->value[i].key);
+        file->value[i].bytes = resolve_offset(file, file->value[i].bytes);
     }
     for (int64_t i = 0; i < file->n_tensors; i++)
-        file->tensor[i].name = resolve(file, file->tensor[i].name);
+        file->tensor[i].name = resolve_offset(file, file->tensor[i].name);
     return true;
 }
 
 /* -- checks of the whole header -- */
 
-static int by_key(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
     return strcmp(((const th_gguf_value *)a)->key, ((const th_gguf_value *)b)->key);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const th_gguf_tensor *)a)->name, ((const th_gguf_tensor *)b)->name);
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
     const th_gguf_tensor *x = a, *y = b;
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
@@ -338,15 +338,15 @@ static int by_place(const void *a, const void *b)
 static bool sort_values(th_gguf *file)
 {
     char quoted[TH_QUOTED];
-    qsort(file->value, (size_t)file->n_values, sizeof *file->value, by_key);
+    qsort(file->value, (size_t)file->n_values, sizeof *file->value, compare_keys);
     for (int64_t i = 1; i < file->n_values; i++)
-        if (by_key(&file->value[i - 1], &file->value[i]) == 0)
+        if (compare_keys(&file->value[i - 1], &file->value[i]) == 0)
             return th_gguf_refuse(file, "the key \"%s\" occurs twice", th_quote(file->value[i].key, quoted));
     return true;
 }
 
 /* Checks that each tensor begins at a multiple of the alignment, inside the file and behind the one before it. */
-static bool place(th_gguf *file, size_t header_end)
+static bool place_tensors(th_gguf *file, size_t header_end)
 {
     char quoted[TH_QUOTED];
     int64_t alignment = 32;
@@ -355,7 +355,7 @@ static bool place(th_gguf *file, size_t header_end)
     if ((alignment & (alignment - 1)) != 0)
         return th_gguf_refuse(file, "general.alignment is %lld, which is not a power of two", (long long)alignment);
     const int64_t start = ((int64_t)header_end + alignment - 1) / alignment * alignment;
-    qsort(file->tensor, (size_t)file->n_tensors, sizeof *file->tensor, by_place);
+    qsort(file->tensor, (size_t)file->n_tensors, sizeof *file->tensor, compare_places);
     int64_t end = start;
     for (int64_t i = 0; i < file->n_tensors; i++) {
         th_gguf_tensor *t = &file->tensor[i];
@@ -371,9 +371,9 @@ static bool place(th_gguf *file, size_t header_end)
                                   (long long)file->file_bytes, quoted, (long long)t->bytes, (long long)t->begin);
         end = t->begin + t->bytes;
     }
-    qsort(file->tensor, (size_t)file->n_tensors, sizeof *file->tensor, by_name);
+    qsort(file->tensor, (size_t)file->n_tensors, sizeof *file->tensor, compare_names);
     for (int64_t i = 1; i < file->n_tensors; i++)
-        if (by_name(&file->tensor[i - 1], &file->tensor[i]) == 0)
+        if (compare_names(&file->tensor[i - 1], &file->tensor[i]) == 0)
             return th_gguf_refuse(file, "the tensor %s occurs twice", th_quote(file->tensor[i].name, quoted));
     return true;
 }
@@ -381,7 +381,7 @@ static bool place(th_gguf *file, size_t header_end)
 static bool open_header(th_gguf *file, size_t filled)
 {
     cursor c = {.file = file, .filled = filled};
-    if (take_all(&c) && sort_values(file) && place(file, c.at))
+    if (parse_header(&c) && sort_values(file) && place_tensors(file, c.at))
         return true;
     th_gguf_close(file);
     return false;

@@ -84,7 +84,7 @@ static bool is_known(const char *key)
 }
 
 /* Whether the value is 0 or false, which switches a feature off. */
-static bool is_off(const th_gguf_value *v)
+static bool is_zero(const th_gguf_value *v)
 {
     static const uint8_t bytes[TH_GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     for (int i = 0; i < bytes[v->kind]; i++)
@@ -101,7 +101,7 @@ static void check_keys(const th_gguf *file, const th_gguf_architecture *a)
     for (int64_t i = 0; i < file->n_values; i++) {
         const char *key = file->value[i].key;
         if (strncmp(key, a->name, prefix) == 0 && key[prefix] == '.' && !is_known(key + prefix + 1) &&
-            !is_off(&file->value[i]))
+            !is_zero(&file->value[i]))
             th_gguf_refuse(file, "the value %s is not supported", th_quote(key, quoted));
     }
 }
@@ -181,7 +181,7 @@ static void read_others(const th_gguf *file, const th_gguf_architecture *a, th_l
 }
 
 /* Sets what follows from the sizes. */
-static void complete(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
+static void complete_options(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
     const th_family *family = th_family_find(a->family);
     char key[TH_GGUF_LONGEST_KEY];
@@ -226,7 +226,7 @@ th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *
         return th_error_code(ctx);
     read_tensors(file, a, options);
     read_others(file, a, options);
-    complete(file, a, options);
+    complete_options(file, a, options);
     if (!th_failed(ctx))
         th_gguf_read_positions(file, a, options);
     if (th_failed(ctx))

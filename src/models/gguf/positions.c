@@ -34,7 +34,7 @@ static double read_base(const positions *p, const char *name, double default_val
     return value;
 }
 
-static int64_t size(const positions *p, const char *name, int64_t low, int64_t default_value)
+static int64_t read_size(const positions *p, const char *name, int64_t low, int64_t default_value)
 {
     char key[TH_GGUF_LONGEST_KEY];
     int64_t value = default_value;
@@ -101,7 +101,7 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
         return;
     }
     s->kind = TH_ROTARY_LONGROPE;
-    s->original_length = one ? p->o->length : size(p, "rope.scaling.original_context_length", 1, p->o->length);
+    s->original_length = one ? p->o->length : read_size(p, "rope.scaling.original_context_length", 1, p->o->length);
     s->factor = (double)p->o->length / (double)s->original_length;
     s->attention_factor = one ? 1 : scaling_number(p, "rope.scaling.attn_factor", 1);
     s->n_factors = p->pairs;
@@ -114,7 +114,7 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
 
 /* -- scaling -- */
 
-static bool is_type(const positions *p, const char *type)
+static bool has_scaling_type(const positions *p, const char *type)
 {
     char key[TH_GGUF_LONGEST_KEY];
     return th_gguf_is(p->file, th_gguf_key(p->a, "rope.scaling.type", key), type);
@@ -123,7 +123,7 @@ static bool is_type(const positions *p, const char *type)
 static void read_yarn(const positions *p, th_rotary_scaling *s)
 {
     s->kind = TH_ROTARY_YARN;
-    s->original_length = size(p, "rope.scaling.original_context_length", 1, p->o->length);
+    s->original_length = read_size(p, "rope.scaling.original_context_length", 1, p->o->length);
     s->beta_fast = scaling_number(p, "rope.scaling.yarn_beta_fast", 0);
     s->beta_slow = scaling_number(p, "rope.scaling.yarn_beta_slow", 0);
 }
@@ -136,11 +136,11 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
     const char *tensor = p->a->factors == TH_GGUF_ONE_FACTOR ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG;
     if (p->a->factors != TH_GGUF_NO_FACTORS && th_gguf_find_tensor(p->file, tensor)) {
         read_longrope(p, &s);
-    } else if (!is_type(p, "none")) {
+    } else if (!has_scaling_type(p, "none")) {
         s.factor = scaling_number(p, "rope.scaling.factor", 0);
-        if (is_type(p, "yarn"))
+        if (has_scaling_type(p, "yarn"))
             read_yarn(p, &s);
-        else if (given && !is_type(p, "linear"))
+        else if (given && !has_scaling_type(p, "linear"))
             th_gguf_refuse(p->file, "%s is not supported; none, linear and yarn are", key);
         else if (s.factor != 0 && s.factor != 1)
             s.kind = TH_ROTARY_LINEAR;
@@ -157,7 +157,7 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
 /* -- layers -- */
 
 /* Whether layer i has a window, or has no rotary positions: such layers differ from the others. */
-static bool is_different(const positions *p, int64_t window, int64_t i)
+static bool is_other_layer(const positions *p, int64_t window, int64_t i)
 {
     const th_gguf_architecture *a = p->a;
     if (a->rotary_except > 0)
@@ -171,12 +171,12 @@ static const bool *mark_layers(const positions *p, int64_t window)
     const size_t bytes = (size_t)p->o->layers * sizeof(bool);
     bool any = false;
     for (int64_t i = 0; i < p->o->layers; i++)
-        any |= is_different(p, window, i);
+        any |= is_other_layer(p, window, i);
     bool *flags = any ? th_allocate(p->file->ctx, bytes) : NULL;
     if (any && flags == NULL)
         (void)th_fail_memory(p->file->ctx, p->file->operation, bytes);
     for (int64_t i = 0; flags && i < p->o->layers; i++)
-        flags[i] = is_different(p, window, i);
+        flags[i] = is_other_layer(p, window, i);
     return flags;
 }
 
@@ -211,7 +211,7 @@ void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, 
     char key[TH_GGUF_LONGEST_KEY];
     if (!o->block.scores.rotary)
         return;
-    const int64_t width = o->block.head_width, rotated = size(&p, "rope.dimension_count", 2, width);
+    const int64_t width = o->block.head_width, rotated = read_size(&p, "rope.dimension_count", 2, width);
     p.pairs = rotated / 2;
     if (rotated % 2 != 0)
         th_gguf_refuse(file, "%s is %lld, which is not even", th_gguf_key(a, "rope.dimension_count", key),
@@ -219,7 +219,7 @@ void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, 
     if (rotated > width || (rotated < width && !a->part_is_rotated))
         th_gguf_refuse(file, "%s is %lld, but heads have a width of %lld", th_gguf_key(a, "rope.dimension_count", key),
                        (long long)rotated, (long long)width);
-    const int64_t window = size(&p, "attention.sliding_window", 0, 0);
+    const int64_t window = read_size(&p, "attention.sliding_window", 0, 0);
     if (window > 0 && a->window_except == 0)
         th_gguf_refuse(file, "%s is not supported in this architecture",
                        th_gguf_key(a, "attention.sliding_window", key));

@@ -54,13 +54,13 @@ json_t *th_gguf_split_json(const th_gguf_split *s)
 
 /* -- the split of a tokenizer -- */
 
-static bool is(const json_t *object, const char *key, const char *text)
+static bool has_text(const json_t *object, const char *key, const char *text)
 {
     const char *value = json_string_value(json_object_get(object, key));
     return value && strcmp(value, text) == 0;
 }
 
-static bool is_true(const json_t *object, const char *key, bool default_value)
+static bool flag_or_default(const json_t *object, const char *key, bool default_value)
 {
     const json_t *value = json_object_get(object, key);
     return value ? json_is_true(value) : default_value;
@@ -72,31 +72,31 @@ static bool parts_of(const json_t *value, const json_t **first, const json_t **b
     const json_t *list = json_object_get(value, "pretokenizers");
     *first = NULL;
     *byte_level = value;
-    if (is(value, "type", "Sequence")) {
+    if (has_text(value, "type", "Sequence")) {
         const size_t count = json_array_size(list);
         if (count < 1 || count > 2)
             return false;
         *first = count == 2 ? json_array_get(list, 0) : NULL;
         *byte_level = json_array_get(list, count - 1);
     }
-    return is(*byte_level, "type", "ByteLevel") && !is_true(*byte_level, "add_prefix_space", true);
+    return has_text(*byte_level, "type", "ByteLevel") && !flag_or_default(*byte_level, "add_prefix_space", true);
 }
 
 /* Returns the regular expression that splits; NULL: GPT-2's. Returns false if another kind of split. */
 static bool pattern_of(const json_t *first, const json_t *byte_level, const char **pattern, bool *digits)
 {
-    const bool usual = is_true(byte_level, "use_regex", true);
+    const bool usual = flag_or_default(byte_level, "use_regex", true);
     *pattern = NULL;
     *digits = false;
     if (first == NULL)
         return usual;
-    if (is(first, "type", "Digits")) {
+    if (has_text(first, "type", "Digits")) {
         *digits = true;
-        return usual && is_true(first, "individual_digits", false);
+        return usual && flag_or_default(first, "individual_digits", false);
     }
     *pattern = json_string_value(json_object_get(json_object_get(first, "pattern"), "Regex"));
-    return !usual && is(first, "type", "Split") && *pattern && is(first, "behavior", "Isolated") &&
-           !is_true(first, "invert", false);
+    return !usual && has_text(first, "type", "Split") && *pattern && has_text(first, "behavior", "Isolated") &&
+           !flag_or_default(first, "invert", false);
 }
 
 const th_gguf_split *th_gguf_split_of(const th_tokenizer *t)
@@ -104,7 +104,7 @@ const th_gguf_split *th_gguf_split_of(const th_tokenizer *t)
     const json_t *first, *byte_level;
     const char *pattern;
     bool digits;
-    const bool nfc = is(t->normalizer_json, "type", "NFC");
+    const bool nfc = has_text(t->normalizer_json, "type", "NFC");
     if (!t->byte_level || !parts_of(t->pre_tokenizer, &first, &byte_level))
         return NULL;
     if (!pattern_of(first, byte_level, &pattern, &digits)) {

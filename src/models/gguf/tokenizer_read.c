@@ -22,7 +22,7 @@ static bool no_memory(const th_gguf *file)
 
 /* -- the values -- */
 
-static int32_t type_of(const reading *r, int64_t id)
+static int32_t token_type(const reading *r, int64_t id)
 {
     int32_t type = TH_GGUF_NORMAL;
     if (r->types)
@@ -72,7 +72,7 @@ static bool find_arrays(reading *r)
         return th_gguf_refuse(r->file, "it has %llu tokens, but types of %llu", (unsigned long long)r->tokens->count,
                               (unsigned long long)r->types->count);
     r->count = (int64_t)r->tokens->count;
-    while (r->count > 0 && type_of(r, r->count - 1) == TH_GGUF_UNUSED)
+    while (r->count > 0 && token_type(r, r->count - 1) == TH_GGUF_UNUSED)
         r->count--;
     return true;
 }
@@ -102,7 +102,7 @@ static bool append_added(int64_t id, const char *content, bool special, json_t *
 
 static bool add_token(const reading *r, int64_t id, const char *text, size_t bytes, json_t *vocab, json_t *added)
 {
-    const int32_t type = type_of(r, id);
+    const int32_t type = token_type(r, id);
     json_t *content = text_json(r, "token", id, text, bytes);
     if (content == NULL)
         return false;
@@ -145,7 +145,7 @@ static bool add_merges(const reading *r, json_t *merges)
 
 /* Returns the id of a token around texts; -1 if no token is added there, or with the error stored. usual: whether it is
  * added without the flag, if it exists. */
-static int64_t around(const reading *r, const char *flag, const char *key, bool usual)
+static int64_t read_added_id(const reading *r, const char *flag, const char *key, bool usual)
 {
     bool added = usual && th_gguf_find(r->file, key);
     int64_t id = -1;
@@ -167,8 +167,8 @@ static bool add_special(json_t *single, json_t *specials, const char *name, int6
 /* Returns the post_processor; NULL with the error stored. */
 static json_t *template_json(const reading *r)
 {
-    const int64_t begin = around(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, r->split->begins);
-    const int64_t end = around(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
+    const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, r->split->begins);
+    const int64_t end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
     if (th_failed(r->file->ctx))
         return NULL;
     if (begin < 0 && end < 0)

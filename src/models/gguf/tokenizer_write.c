@@ -60,7 +60,7 @@ bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_to
 
 /* -- writing -- */
 
-static int type_of(const th_tokenizer *t, int32_t id)
+static int token_type(const th_tokenizer *t, int32_t id)
 {
     for (size_t i = 0; i < t->added.all.count; i++)
         if (t->added.all.token[i].id == id)
@@ -86,7 +86,7 @@ static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocab
     }
     th_gguf_put_array(w, "tokenizer.ggml.token_type", TH_GGUF_INT32, (uint64_t)vocabulary);
     for (int64_t i = 0; i < vocabulary; i++)
-        th_gguf_write_uint32(w->file, (uint32_t)(i < size ? type_of(t, (int32_t)i) : TH_GGUF_UNUSED));
+        th_gguf_write_uint32(w->file, (uint32_t)(i < size ? token_type(t, (int32_t)i) : TH_GGUF_UNUSED));
     return true;
 }
 

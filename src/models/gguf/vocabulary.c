@@ -9,7 +9,7 @@ typedef struct sizes {
     int64_t size;     /* -1: none so far */
 } sizes;
 
-static bool compare(const th_gguf *file, sizes *s, const char *name, int64_t size)
+static bool compare_size(const th_gguf *file, sizes *s, const char *name, int64_t size)
 {
     if (s->size < 0)
         *s = (sizes){name, size};
@@ -38,10 +38,11 @@ bool th_gguf_check_vocabulary(const th_gguf *file)
     const th_gguf_value *tokens = th_gguf_find(file, tokens_key);
     const th_gguf_tensor *embedding = th_gguf_find_tensor(file, embedding_name);
     if (embedding && embedding->shape.ndim == 2)
-        (void)compare(file, &s, embedding_name, embedding->shape.size[0]);
-    if (tokens && tokens->kind == TH_GGUF_ARRAY && !compare(file, &s, tokens_key, (int64_t)tokens->count))
+        (void)compare_size(file, &s, embedding_name, embedding->shape.size[0]);
+    if (tokens && tokens->kind == TH_GGUF_ARRAY && !compare_size(file, &s, tokens_key, (int64_t)tokens->count))
         return false;
-    if (find_size_key(file, key) && (!th_gguf_integer(file, key, 1, INT32_MAX, &size) || !compare(file, &s, key, size)))
+    if (find_size_key(file, key) &&
+        (!th_gguf_integer(file, key, 1, INT32_MAX, &size) || !compare_size(file, &s, key, size)))
         return false;
     for (int i = 0; s.size > 0 && i < 2; i++)
         if (!th_gguf_integer(file, ends[i], 0, s.size - 1, &size))

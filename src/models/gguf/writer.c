@@ -26,7 +26,7 @@ void th_gguf_write_string(FILE *file, const char *text, size_t bytes)
         fwrite(text, 1, bytes, file);
 }
 
-static void begin(th_gguf_writer *w, const char *key, th_gguf_kind kind)
+static void begin_value(th_gguf_writer *w, const char *key, th_gguf_kind kind)
 {
     th_gguf_write_string(w->file, key, strlen(key));
     th_gguf_write_uint32(w->file, (uint32_t)kind);
@@ -35,31 +35,31 @@ static void begin(th_gguf_writer *w, const char *key, th_gguf_kind kind)
 
 void th_gguf_put_uint32(th_gguf_writer *w, const char *key, uint32_t value)
 {
-    begin(w, key, TH_GGUF_UINT32);
+    begin_value(w, key, TH_GGUF_UINT32);
     th_gguf_write_uint32(w->file, value);
 }
 
 void th_gguf_put_float32(th_gguf_writer *w, const char *key, double value)
 {
-    begin(w, key, TH_GGUF_FLOAT32);
+    begin_value(w, key, TH_GGUF_FLOAT32);
     th_gguf_write_float32(w->file, value);
 }
 
 void th_gguf_put_flag(th_gguf_writer *w, const char *key, bool value)
 {
-    begin(w, key, TH_GGUF_BOOL);
+    begin_value(w, key, TH_GGUF_BOOL);
     fputc(value ? 1 : 0, w->file);
 }
 
 void th_gguf_put_text(th_gguf_writer *w, const char *key, const char *text, size_t bytes)
 {
-    begin(w, key, TH_GGUF_STRING);
+    begin_value(w, key, TH_GGUF_STRING);
     th_gguf_write_string(w->file, text, bytes);
 }
 
 void th_gguf_put_array(th_gguf_writer *w, const char *key, th_gguf_kind item, uint64_t count)
 {
-    begin(w, key, TH_GGUF_ARRAY);
+    begin_value(w, key, TH_GGUF_ARRAY);
     th_gguf_write_uint32(w->file, (uint32_t)item);
     th_gguf_write_uint64(w->file, count);
 }

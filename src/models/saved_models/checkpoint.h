@@ -22,7 +22,7 @@ typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
     int64_t in_optimizer;               /* index in the optimizer, or -1 */
     const th_safetensors_entry *stored; /* the tensor in the file; NULL: the parameter stays as it is */
-    bool elsewhere;                     /* a checkpoint has only its checksum */
+    bool only_checksum;                 /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
 } th_listed_parameter;
 
@@ -52,7 +52,7 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
 th_status th_parameter_list_read(const th_parameter_list *list, const char *operation);
 
 /* Returns whether the checkpoint is saved without the parameter: without_frozen, and it is frozen. */
-static inline bool th_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
+static inline bool th_is_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
 {
     return c->without_frozen && !p->tensor->requires_gradient;
 }
@@ -65,7 +65,7 @@ json_t *th_state_read(const th_json_source *source, const char *text);
 /* Returns how often a parameter was updated. If it is not 0, the file has the parameter's moments. */
 int64_t th_state_steps(const json_t *state, const char *parameter);
 /* Returns whether the file has no tensor for the parameter, only a checksum. Sets *crc to it. */
-bool th_state_elsewhere(const json_t *state, const char *parameter, uint32_t *crc);
+bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc);
 /* Returns the checksum (CRC-32C) of a parameter's bytes. */
 uint32_t th_parameter_crc32c(const th_tensor_impl *t);
 /* Reads a real as checkpoints write it. Returns false if it is not one. */

@@ -4,16 +4,17 @@
 #include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
-static bool same(double a, double b)
+static bool has_same_bits(double a, double b)
 {
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
 static void compare_values(const char *name, double saved, double own, th_differences *d)
 {
-    if (!same(saved, own))
-        th_differ(d, TH_OTHER_OPTION, "different option: %s of the optimizer is %.17g in the file and %.17g here", name,
-                  saved, own);
+    if (!has_same_bits(saved, own))
+        th_report_difference(d, TH_OTHER_OPTION,
+                             "different option: %s of the optimizer is %.17g in the file and %.17g here", name, saved,
+                             own);
 }
 
 /* Compares an option with the file's value under `key`, and reports a difference. */
@@ -22,9 +23,9 @@ static void compare_option(const json_t *options, const char *key, const char *n
     const json_t *option = json_object_get(options, key);
     double saved;
     if (option == NULL)
-        th_differ(d, TH_MISSING, "missing: %s of the optimizer", name);
+        th_report_difference(d, TH_MISSING, "missing: %s of the optimizer", name);
     else if (!th_state_real(option, &saved))
-        th_differ(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
+        th_report_difference(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
     else
         compare_values(name, saved, own, d);
 }
@@ -32,10 +33,11 @@ static void compare_option(const json_t *options, const char *key, const char *n
 static void compare_groups(const json_t *groups, const th_optimizer *o, th_differences *d)
 {
     if (json_array_size(groups) != (size_t)o->n_groups) {
-        th_differ(d, TH_OTHER_OPTION,
-                  "different option: the optimizer has %zu groups in the file and %d here (the last group has all "
-                  "other parameters)",
-                  json_array_size(groups), o->n_groups);
+        th_report_difference(
+            d, TH_OTHER_OPTION,
+            "different option: the optimizer has %zu groups in the file and %d here (the last group has all "
+            "other parameters)",
+            json_array_size(groups), o->n_groups);
         return;
     }
     for (int g = 0; g < o->n_groups; g++) {
@@ -73,15 +75,15 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
         const int64_t group = json_integer_value(json_object_get(saved, "group"));
         const int64_t own = p->in_optimizer >= 0 ? c->optimizer->parameters[p->in_optimizer].group : -1;
         if (saved == NULL)
-            th_differ(d, TH_MISSING, "missing: the state of %s", p->name);
+            th_report_difference(d, TH_MISSING, "missing: the state of %s", p->name);
         else if ((group < 0) != (own < 0))
-            th_differ(d, TH_OTHER_OPTION,
-                      "different option: %s is %s the optimizer's parameters in the file, but here it is%s", p->name,
-                      group < 0 ? "not" : "one of", own < 0 ? " not" : "");
+            th_report_difference(d, TH_OTHER_OPTION,
+                                 "different option: %s is %s the optimizer's parameters in the file, but here it is%s",
+                                 p->name, group < 0 ? "not" : "one of", own < 0 ? " not" : "");
         else if (group != own && !c->other_options)
-            th_differ(d, TH_OTHER_OPTION,
-                      "different option: %s is in group %lld of the optimizer in the file and %lld here", p->name,
-                      (long long)group, (long long)own);
+            th_report_difference(d, TH_OTHER_OPTION,
+                                 "different option: %s is in group %lld of the optimizer in the file and %lld here",
+                                 p->name, (long long)group, (long long)own);
     }
 }
 
@@ -92,10 +94,10 @@ static void compare_numbers(const json_t *numbers, const th_checkpoint *c, th_di
         const json_t *saved = json_object_get(numbers, n->name);
         double value;
         if (saved == NULL)
-            th_differ(d, TH_MISSING, "missing: the number \"%s\"", n->name);
+            th_report_difference(d, TH_MISSING, "missing: the number \"%s\"", n->name);
         else if (n->integer ? !json_is_integer(saved) : !th_state_real(saved, &value))
-            th_differ(d, TH_OTHER_TYPE, "different type: the number \"%s\" is not of type %s in the file", n->name,
-                      n->integer ? "integer" : "real");
+            th_report_difference(d, TH_OTHER_TYPE, "different type: the number \"%s\" is not of type %s in the file",
+                                 n->name, n->integer ? "integer" : "real");
     }
 }
 
@@ -106,7 +108,8 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
     const char *own = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
     char quoted[TH_QUOTED];
     if (strcmp(saved, own) != 0)
-        th_differ(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here", th_quote(saved, quoted), own);
+        th_report_difference(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here",
+                             th_quote(saved, quoted), own);
     else if (c->optimizer && !c->other_options)
         compare_options(optimizer, c->optimizer, d);
     if (strcmp(saved, own) == 0)

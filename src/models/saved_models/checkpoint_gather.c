@@ -23,7 +23,7 @@ static size_t bytes_of(const th_gathering *g, const th_saved_moment *m)
 }
 
 /* Returns the size of the largest moment that rank 0 does not have alone. */
-static size_t largest_shared(const th_gathering *g, const th_saved_moment *moments, int64_t count)
+static size_t largest_shared_bytes(const th_gathering *g, const th_saved_moment *moments, int64_t count)
 {
     size_t largest = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -42,7 +42,7 @@ th_status th_gathering_begin(th_gathering *g, const th_optimizer *o, const th_sa
     th_group *group = o->group;
     *g = (th_gathering){.optimizer = o, .group = group, .operation = operation};
     const size_t messages = (size_t)th_group_size(group) * sizeof *g->received;
-    const size_t bytes = largest_shared(g, moments, count);
+    const size_t bytes = largest_shared_bytes(g, moments, count);
     if (th_group_rank(group) > 0 || bytes == 0)
         return TH_OK;
     g->received = th_allocate(ctx, messages);

@@ -39,14 +39,16 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
     const th_array own = th_saved_tensor(o, p->in_optimizer, k);
     th_saved_tensor_name(o, k, name);
     if (!stepped && entry)
-        th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name, p->name);
+        th_report_difference(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name,
+                             p->name);
     if (!stepped)
         return;
     if (entry == NULL)
-        th_differ(d, TH_MISSING, "missing: %s of %s", name, p->name);
+        th_report_difference(d, TH_MISSING, "missing: %s of %s", name, p->name);
     else if (entry->type != th_safetensors_type_of(own.dtype) || entry->tensor.shape.ndim != own.ndim ||
              memcmp(entry->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
-        th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name, p->name);
+        th_report_difference(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name,
+                             p->name);
 }
 
 static void compare_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
@@ -106,23 +108,24 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
 /* -- parameters that are not in the file -- */
 
 /* Compares the frozen parameters of which the file has only a checksum. */
-static void compare_elsewhere(const json_t *state, th_parameter_list *list, th_differences *d)
+static void compare_checksums(const json_t *state, th_parameter_list *list, th_differences *d)
 {
     for (int64_t i = 0; i < list->count; i++) {
         th_listed_parameter *p = &list->parameter[i];
         uint32_t crc;
-        p->elsewhere = th_state_elsewhere(state, p->name, &crc);
-        if (p->elsewhere && crc != th_parameter_crc32c(p->tensor))
-            th_differ(d, TH_OTHER_VALUE,
-                      "different values: %s was frozen and is not in the file; the model must have it as it was then",
-                      p->name);
+        p->only_checksum = th_state_has_only_checksum(state, p->name, &crc);
+        if (p->only_checksum && crc != th_parameter_crc32c(p->tensor))
+            th_report_difference(
+                d, TH_OTHER_VALUE,
+                "different values: %s was frozen and is not in the file; the model must have it as it was then",
+                p->name);
     }
 }
 
 /* -- the whole checkpoint -- */
 
-static th_status compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
-                         th_parameter_list *list, const char *path)
+static th_status compare_file(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
+                              th_parameter_list *list, const char *path)
 {
     static const th_weights_options all = {0};
     const size_t bytes = (size_t)file->count + 1;
@@ -132,7 +135,7 @@ static th_status compare(const th_safetensors *file, const json_t *state, const 
     memset(used, 0, bytes);
     th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
     th_state_compare(state, c, list, &d);
-    compare_elsewhere(state, list, &d);
+    compare_checksums(state, list, &d);
     th_parameter_list_match(list, file, &all, true, used, &d);
     th_report_unused(file, used, &d);
     if (c->optimizer)
@@ -141,10 +144,10 @@ static th_status compare(const th_safetensors *file, const json_t *state, const 
     return th_differences_end(&d);
 }
 
-static th_status load(const th_safetensors *file, const json_t *state, const th_checkpoint *c, th_parameter_list *list,
-                      const char *path)
+static th_status load_state(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
+                            th_parameter_list *list, const char *path)
 {
-    th_status status = compare(file, state, c, list, path);
+    th_status status = compare_file(file, state, c, list, path);
     if (status == TH_OK) /* (a file that does not fit is not read to its end) */
         status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
@@ -172,7 +175,7 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     if (status == TH_OK) {
         const th_json_source source = {list.ctx, operation, path};
         state = th_state_read(&source, th_safetensors_metadata(file, TH_STATE_TEXT));
-        status = state ? load(file, state, &c, &list, path) : th_error_code(list.ctx);
+        status = state ? load_state(file, state, &c, &list, path) : th_error_code(list.ctx);
     }
     json_decref(state);
     th_safetensors_close(file);

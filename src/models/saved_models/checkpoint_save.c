@@ -31,7 +31,7 @@ typedef struct saving {
 /* -- checks -- */
 
 /* Returns the group whose processes share the moments; NULL if this process has all of them. */
-static th_group *group_of(const th_optimizer *o)
+static th_group *sharing_group(const th_optimizer *o)
 {
     const bool shared = o && !o->freed && o->shards.processes > 1 && !th_is_shapes_only(o->ctx);
     return shared && !o->group->freed ? o->group : NULL;
@@ -60,7 +60,7 @@ static th_status check_gradients(const saving *s)
 }
 
 /* Checks the arguments, and lists the parameters. In the group, path and numbers of rank 0 count. */
-static th_status check(saving *s)
+static th_status check_arguments(saving *s)
 {
     const th_checkpoint *c = s->checkpoint;
     if (s->group && (c->model == NULL || c->model->ctx != s->group->ctx))
@@ -83,13 +83,13 @@ static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
 }
 
 /* Lists the weights, then the moments of parameters that have taken steps. Sets the number of tensors. */
-static void fill(saving *s)
+static void fill_lists(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
     th_safetensors_item *next = s->tensor;
     for (int64_t i = 0; i < s->list.count; i++) {
         const th_listed_parameter *p = &s->list.parameter[i];
-        if (!th_saved_elsewhere(s->checkpoint, p))
+        if (!th_is_saved_elsewhere(s->checkpoint, p))
             *next++ = (th_safetensors_item){.name = p->name, .array = th_tensor_array(p->tensor)};
     }
     th_saved_moment *moment = s->moment;
@@ -120,7 +120,7 @@ static th_status list_tensors(saving *s)
     s->moment = th_allocate(s->list.ctx, moments);
     if (s->tensor == NULL || s->moment == NULL)
         return th_fail_memory(s->list.ctx, operation, tensors + moments);
-    fill(s);
+    fill_lists(s);
     th_safetensors_sort_items(s->tensor, s->count);
     return s->group ? th_gathering_begin(&s->gathering, o, s->moment, s->n_moments, operation) : TH_OK;
 }
@@ -146,7 +146,7 @@ static th_status open_file(saving *s)
 /* Does everything that can fail before the first tensor is written. */
 static th_status prepare(saving *s)
 {
-    th_status status = check(s);
+    th_status status = check_arguments(s);
     if (status == TH_OK)
         status = list_tensors(s);
     return status == TH_OK && s->writes ? open_file(s) : status;
@@ -198,7 +198,7 @@ static th_status agree_to_begin(const saving *s)
 th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint)
 {
     const th_checkpoint c = checkpoint ? *checkpoint : (th_checkpoint){0};
-    saving s = {.checkpoint = &c, .path = path, .group = group_of(c.optimizer)};
+    saving s = {.checkpoint = &c, .path = path, .group = sharing_group(c.optimizer)};
     s.writes = th_group_rank(s.group) == 0;
     th_status status = prepare(&s);
     if (s.group)

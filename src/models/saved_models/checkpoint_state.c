@@ -50,12 +50,12 @@ bool th_state_real(const json_t *json, double *value)
 /* -- writing -- */
 
 /* Sets a member and takes ownership of value, even on failure. */
-static void put(json_t *object, const char *name, json_t *value, bool *complete)
+static void put_member(json_t *object, const char *name, json_t *value, bool *complete)
 {
     *complete &= json_object_set_new(object, name, value) == 0;
 }
 
-static void append(json_t *array, json_t *value, bool *complete)
+static void append_value(json_t *array, json_t *value, bool *complete)
 {
     *complete &= json_array_append_new(array, value) == 0;
 }
@@ -67,11 +67,11 @@ static json_t *random_json(const th_context *ctx, bool *complete)
     snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)state.seed);
     json_t *random = json_object(), *calls = json_array();
     for (int i = 0; i < TH_STREAM_COUNT; i++)
-        append(calls, json_integer(state.calls[i]), complete);
-    put(random, "seed", json_string(seed), complete);
-    put(random, "step", json_integer(state.step), complete);
-    put(random, "calls", calls, complete);
-    put(random, "calls_at_clear", json_integer(state.calls_at_clear), complete);
+        append_value(calls, json_integer(state.calls[i]), complete);
+    put_member(random, "seed", json_string(seed), complete);
+    put_member(random, "step", json_integer(state.step), complete);
+    put_member(random, "calls", calls, complete);
+    put_member(random, "calls_at_clear", json_integer(state.calls_at_clear), complete);
     return random;
 }
 
@@ -80,7 +80,7 @@ static json_t *numbers_json(const th_checkpoint *c, bool *complete)
     json_t *numbers = json_object();
     for (int i = 0; i < c->n_numbers; i++) {
         const th_checkpoint_number *n = &c->numbers[i];
-        put(numbers, n->name, n->integer ? json_integer(*n->integer) : real_json(*n->real), complete);
+        put_member(numbers, n->name, n->integer ? json_integer(*n->integer) : real_json(*n->real), complete);
     }
     return numbers;
 }
@@ -94,22 +94,22 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
     json_t *optimizer = json_object(), *options = json_object(), *groups = json_array();
     for (int i = 0; i < n; i++)
         if (!option[i].newer || option[i].value != option[i].default_value)
-            put(options, option[i].name, real_json(option[i].value), complete);
+            put_member(options, option[i].name, real_json(option[i].value), complete);
     for (int g = 0; g < o->n_groups; g++) {
         json_t *group = json_object();
-        put(group, "learning_rate_factor", json_real(o->groups[g].learning_rate_factor), complete);
-        put(group, "weight_decay", json_real(o->groups[g].weight_decay), complete);
-        append(groups, group, complete);
+        put_member(group, "learning_rate_factor", json_real(o->groups[g].learning_rate_factor), complete);
+        put_member(group, "weight_decay", json_real(o->groups[g].weight_decay), complete);
+        append_value(groups, group, complete);
     }
-    put(optimizer, "rule", json_string(th_optimizer_rule_name(o)), complete);
-    put(optimizer, "learning_rate", json_real(o->learning_rate), complete);
-    put(optimizer, "options", options, complete);
-    put(optimizer, "groups", groups, complete);
+    put_member(optimizer, "rule", json_string(th_optimizer_rule_name(o)), complete);
+    put_member(optimizer, "learning_rate", json_real(o->learning_rate), complete);
+    put_member(optimizer, "options", options, complete);
+    put_member(optimizer, "groups", groups, complete);
     return optimizer;
 }
 
 /* Returns the parameter's group; -1 if the optimizer does not have the parameter. */
-static int group_of(const th_optimizer *o, const th_listed_parameter *p)
+static int group_index(const th_optimizer *o, const th_listed_parameter *p)
 {
     return p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].group : -1;
 }
@@ -126,20 +126,20 @@ static json_t *parameters_json(const th_checkpoint *c, const th_parameter_list *
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         json_t *parameter = json_object();
-        put(parameter, "steps", json_integer(p->in_optimizer >= 0 ? th_saved_updates(o, p->in_optimizer) : 0),
-            complete);
-        put(parameter, "group", json_integer(group_of(o, p)), complete);
-        put(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);
-        if (th_saved_elsewhere(c, p))
-            put(parameter, "crc32c", json_integer(th_parameter_crc32c(p->tensor)), complete);
-        put(parameters, p->name, parameter, complete);
+        put_member(parameter, "steps", json_integer(p->in_optimizer >= 0 ? th_saved_updates(o, p->in_optimizer) : 0),
+                   complete);
+        put_member(parameter, "group", json_integer(group_index(o, p)), complete);
+        put_member(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);
+        if (th_is_saved_elsewhere(c, p))
+            put_member(parameter, "crc32c", json_integer(th_parameter_crc32c(p->tensor)), complete);
+        put_member(parameters, p->name, parameter, complete);
     }
     return parameters;
 }
 
 /* Returns the text of a value, which the caller releases with free; NULL if memory runs out. json_dumps would not
  * do: if its buffer cannot grow, jansson 2.14 can lose bytes without an error. */
-static char *text_of(const json_t *value)
+static char *json_text(const json_t *value)
 {
     const size_t bytes = json_dumpb(value, NULL, 0, JSON_COMPACT);
     char *text = bytes > 0 ? malloc(bytes + 1) : NULL;
@@ -167,13 +167,13 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
 {
     bool complete = true;
     json_t *state = json_object();
-    put(state, "version", json_integer(VERSION), &complete);
-    put(state, "precision", json_string(th_precision_name(th_precision_of(list->ctx))), &complete);
-    put(state, "random", random_json(list->ctx, &complete), &complete);
-    put(state, "numbers", numbers_json(c, &complete), &complete);
-    put(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
-    put(state, "parameters", parameters_json(c, list, &complete), &complete);
-    char *text = complete ? text_of(state) : NULL;
+    put_member(state, "version", json_integer(VERSION), &complete);
+    put_member(state, "precision", json_string(th_precision_name(th_precision_of(list->ctx))), &complete);
+    put_member(state, "random", random_json(list->ctx, &complete), &complete);
+    put_member(state, "numbers", numbers_json(c, &complete), &complete);
+    put_member(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
+    put_member(state, "parameters", parameters_json(c, list, &complete), &complete);
+    char *text = complete ? json_text(state) : NULL;
     json_decref(state);
     if (text == NULL && names_are_utf8(c, list))
         th_fail_memory(list->ctx, operation, sizeof *state);
@@ -338,7 +338,7 @@ int64_t th_state_steps(const json_t *state, const char *parameter)
     return json_integer_value(json_object_get(parameter_in(state, parameter), "steps"));
 }
 
-bool th_state_elsewhere(const json_t *state, const char *parameter, uint32_t *crc)
+bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc)
 {
     const json_t *checksum = json_object_get(parameter_in(state, parameter), "crc32c");
     *crc = (uint32_t)json_integer_value(checksum);

@@ -11,7 +11,7 @@ void th_report_print(const char *line, void *file)
         fprintf(file, "%s\n", line);
 }
 
-void th_differ(th_differences *d, th_difference kind, const char *format, ...)
+void th_report_difference(th_differences *d, th_difference kind, const char *format, ...)
 {
     char text[sizeof d->list] = "", line[sizeof d->list] = "";
     va_list arguments;

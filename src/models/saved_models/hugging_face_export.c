@@ -24,7 +24,8 @@ static const char *const operation = "language_model_export";
 
 /* Writes config.json for the family to memory, reads it in another context, and compares the options with the model's.
  * Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
-static int differences(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS])
+static int count_differences(int i, const th_language_model_options *model,
+                             th_option_difference difference[TH_MAX_OPTIONS])
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -48,7 +49,7 @@ static int differences(int i, const th_language_model_options *model, th_option_
     return found;
 }
 
-static const char *title(int i)
+static const char *family_title(int i)
 {
     return th_families[i]->title;
 }
@@ -61,7 +62,8 @@ static const th_family *family_of(int i)
 const th_family *th_hugging_face_family(th_context *ctx, const char *asker, const th_language_model_options *options,
                                         const th_family *only)
 {
-    static const th_candidates families = {"family", "transformers", TH_FAMILIES, title, family_of, differences};
+    static const th_candidates families = {"family",     "transformers", TH_FAMILIES,
+                                           family_title, family_of,      count_differences};
     int number = -1;
     for (int i = 0; i < TH_FAMILIES; i++)
         if (th_families[i] == only)
@@ -128,12 +130,12 @@ static th_status publish(th_weight_files *files, th_file_set *others)
 
 /* -- the weights -- */
 
-static th_tensor *values_of(const th_safetensors_item *tensor)
+static th_tensor *tensor_values(const th_safetensors_item *tensor)
 {
     return th_foreign_tensor_values(tensor->source, tensor->array.dtype);
 }
 
-static th_safetensors_item describe(const exporting *e, const th_foreign_tensor *t)
+static th_safetensors_item item_of_tensor(const exporting *e, const th_foreign_tensor *t)
 {
     const th_shape shape = th_foreign_tensor_numbers(t);
     th_safetensors_item to = {
@@ -146,7 +148,7 @@ static th_status write_files(const exporting *e, th_weight_files *files, th_file
 {
     th_status status = th_weight_files_plan(files, e->given->shard_bytes);
     if (status == TH_OK)
-        status = th_weight_files_write(files, values_of);
+        status = th_weight_files_write(files, tensor_values);
     if (status == TH_OK)
         status = write_others(e, others);
     if (status == TH_OK)
@@ -163,7 +165,7 @@ static th_status write_list(const exporting *e, const th_foreign_tensors *list, 
     if (tensors == NULL)
         return th_fail_memory(ctx, operation, bytes);
     for (int64_t i = 0; i < list->count; i++)
-        tensors[i] = describe(e, &list->tensor[i]);
+        tensors[i] = item_of_tensor(e, &list->tensor[i]);
     th_weight_files files = {
         .ctx = ctx, .operation = operation, .folder = e->folder, .tensor = tensors, .n_tensors = list->count};
     const th_status status = write_files(e, &files, others);

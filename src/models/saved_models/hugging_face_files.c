@@ -40,7 +40,7 @@ static bool add_sizes(const th_safetensors_item *t, int64_t *numbers, int64_t *b
 }
 
 /* Returns the end of the file that begins with this tensor. The sizes do not overflow. */
-static int64_t end_of_file(const th_weight_files *s, int64_t begin, int64_t most)
+static int64_t end_of_tensors(const th_weight_files *s, int64_t begin, int64_t most)
 {
     int64_t bytes = 0, numbers = 0, i = begin;
     while (i < s->n_tensors && add_sizes(&s->tensor[i], &numbers, &bytes) && (i == begin || bytes <= most))
@@ -52,7 +52,7 @@ static int64_t count_files(const th_weight_files *s, int64_t most)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < s->n_tensors; count++)
-        i = end_of_file(s, i, most);
+        i = end_of_tensors(s, i, most);
     return count;
 }
 
@@ -72,7 +72,7 @@ th_status th_weight_files_plan(th_weight_files *s, int64_t most)
     for (int64_t i = 0, begin = 0; i < s->count; i++) {
         th_weight_file *f = &s->file[i];
         f->begin = begin;
-        f->end = begin = end_of_file(s, begin, most);
+        f->end = begin = end_of_tensors(s, begin, most);
         name_file(i + 1, s->count, name);
         if (!th_hugging_face_path(s->ctx, s->operation, s->folder, name, f->path))
             return th_error_code(s->ctx);

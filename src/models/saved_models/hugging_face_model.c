@@ -15,14 +15,14 @@ static th_status list_tensors(const void *source, th_module *model, th_foreign_t
 }
 
 /* Returns a tensor that th_folder_match has found. */
-static const th_safetensors_entry *stored_of(const th_folder_source *s, const char *name)
+static const th_safetensors_entry *find_entry(const th_folder_source *s, const char *name)
 {
     return (const th_safetensors_entry *)th_safetensors_find(s->file, name);
 }
 
 static th_found_tensor find_tensor(const void *source, const char *name)
 {
-    const th_safetensors_entry *entry = stored_of(source, name);
+    const th_safetensors_entry *entry = find_entry(source, name);
     return (th_found_tensor){th_safetensors_type_dtype(entry->type), entry->file->descriptor, entry->begin};
 }
 
@@ -30,7 +30,7 @@ static th_found_tensor find_tensor(const void *source, const char *name)
  * operation reorders storage types. */
 static th_tensor *read_values(const th_folder_source *s, const th_foreign_tensor *t)
 {
-    const th_safetensors_entry *entry = stored_of(s, t->name);
+    const th_safetensors_entry *entry = find_entry(s, t->name);
     const bool reordered = t->heads > 0 || t->transposed;
     const th_dtype dtype = reordered ? entry->tensor.dtype : th_safetensors_type_dtype(entry->type);
     th_tensor *values = th_empty(s->ctx, dtype, entry->tensor.shape);
@@ -55,7 +55,7 @@ static th_status read_frozen(const th_folder_source *s, const th_foreign_tensor 
     th_tensor *view = t->transposed ? NULL : th_foreign_tensor_view(t);
     if (th_placing_is_mapped(t))
         return TH_OK;
-    if (view && th_is_contiguous(view) && th_dtype_of(view) == th_safetensors_type_dtype(stored_of(s, t->name)->type))
+    if (view && th_is_contiguous(view) && th_dtype_of(view) == th_safetensors_type_dtype(find_entry(s, t->name)->type))
         return th_safetensors_read_into(s->file, t->name, view);
     return read_converted(s, t);
 }
@@ -126,7 +126,8 @@ static th_module *make_model(th_folder_source *s, const th_folder_load_options *
                                                                         : trainable_model(s, options);
 }
 
-static th_module *load(th_context *ctx, const char *folder, const th_folder_load_options *given, const char *operation)
+static th_module *load_model(th_context *ctx, const char *folder, const th_folder_load_options *given,
+                             const char *operation)
 {
     th_folder_source s = {.ctx = ctx, .operation = operation, .folder = folder};
     if (!th_usable_context(ctx, operation))
@@ -146,10 +147,10 @@ static th_module *load(th_context *ctx, const char *folder, const th_folder_load
 th_module *th_language_model_from_folder(th_context *ctx, const char *folder, const th_folder_load_options *options)
 {
     const th_folder_load_options given = options ? *options : (th_folder_load_options){0};
-    return load(ctx, folder, &given, "language_model_from_folder");
+    return load_model(ctx, folder, &given, "language_model_from_folder");
 }
 
 th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder)
 {
-    return load(ctx, folder, &(th_folder_load_options){0}, "language_model_from_pretrained");
+    return load_model(ctx, folder, &(th_folder_load_options){0}, "language_model_from_pretrained");
 }

@@ -58,22 +58,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const th_foreign_tensor *)a)->name, ((const th_foreign_tensor *)b)->name);
 }
 
-static void compare(const th_foreign_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
+static void compare_tensor(const th_foreign_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
 {
     char quoted[TH_QUOTED];
     const th_shape *here = &wanted->shape, *in_file = &stored->shape;
     if (in_file->ndim != here->ndim ||
         memcmp(in_file->size, here->size, (size_t)here->ndim * sizeof here->size[0]) != 0)
-        th_differ(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
-                  th_quote(stored->name, quoted), TH_SIZES_TEXT(in_file->ndim, in_file->size),
-                  TH_SIZES_TEXT(here->ndim, here->size));
+        th_report_difference(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
+                             th_quote(stored->name, quoted), TH_SIZES_TEXT(in_file->ndim, in_file->size),
+                             TH_SIZES_TEXT(here->ndim, here->size));
     else if (!stored->readable || !th_is_floating(stored->dtype))
-        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
-                  stored->type);
+        th_report_difference(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
+                             stored->type);
 }
 
 /* Checks that the file has every wanted tensor, and that all others can be ignored. Sorts the wanted tensors. */
-static th_status match(const th_folder_source *s, th_foreign_tensors *wanted)
+static th_status match_tensors(const th_folder_source *s, th_foreign_tensors *wanted)
 {
     th_differences d = {s->ctx, s->operation, s->folder, s->given.report, s->given.report_user, {0}, ""};
     char quoted[TH_QUOTED];
@@ -81,16 +81,16 @@ static th_status match(const th_folder_source *s, th_foreign_tensors *wanted)
         const th_foreign_tensor *t = &wanted->tensor[i];
         const th_stored_tensor *stored = th_safetensors_find(s->file, t->name);
         if (stored)
-            compare(t, stored, &d);
+            compare_tensor(t, stored, &d);
         else
-            th_differ(&d, TH_MISSING, "missing: %s", t->name);
+            th_report_difference(&d, TH_MISSING, "missing: %s", t->name);
     }
     qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
     for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
         const th_foreign_tensor found = {.name = th_safetensors_at(s->file, i)->name};
         if (!is_ignored(s, found.name) &&
             bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
-            th_differ(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
+            th_report_difference(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
     }
     return th_differences_end(&d);
 }
@@ -106,7 +106,7 @@ th_status th_folder_list(const th_folder_source *s, th_module *model, th_foreign
 th_status th_folder_match(const th_folder_source *s, th_module *model, th_foreign_tensors *list)
 {
     const th_status status = th_folder_list(s, model, list);
-    return status == TH_OK ? match(s, list) : status;
+    return status == TH_OK ? match_tensors(s, list) : status;
 }
 
 void th_folder_check_tied(const th_folder_source *s, th_tensor *embedding)

@@ -8,7 +8,7 @@
 
 /* -- the list -- */
 
-static th_status check(const th_module *m, const char *path, const char *operation)
+static th_status check_arguments(const th_module *m, const char *path, const char *operation)
 {
     if (!th_module_usable(m, operation))
         return m ? th_error_code(m->ctx) : TH_ERROR_ARGUMENT;
@@ -59,7 +59,7 @@ th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, co
                                  const char *operation)
 {
     *list = (th_parameter_list){0};
-    const th_status status = check(m, path, operation);
+    const th_status status = check_arguments(m, path, operation);
     return status == TH_OK ? th_parameter_list_of(list, m, o, operation) : status;
 }
 
@@ -72,7 +72,7 @@ void th_parameter_list_end(th_parameter_list *list)
 /* -- comparing with a file -- */
 
 /* Returns the index in by_name; -1 if the file does not have the name. */
-static int64_t index_of(const th_safetensors *file, const char *name)
+static int64_t find_index(const th_safetensors *file, const char *name)
 {
     int64_t low = 0, high = file->count;
     while (low < high) {
@@ -87,21 +87,22 @@ static int64_t index_of(const th_safetensors *file, const char *name)
 }
 
 /* Compares the stored tensor with the parameter. */
-static bool fits(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact, th_differences *d)
+static bool check_fits(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact, th_differences *d)
 {
     char quoted[TH_QUOTED];
     const th_tensor_impl *t = p->tensor;
     const th_shape *shape = &entry->tensor.shape;
     const bool other_name = strcmp(entry->tensor.name, p->name) != 0;
     if (!th_safetensors_shape_fits(entry->type, shape, t->dtype, t->ndim, t->size)) {
-        th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
-                  other_name ? " (there \"" : "", other_name ? th_quote(entry->tensor.name, quoted) : "",
-                  other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
+        th_report_difference(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model",
+                             p->name, other_name ? " (there \"" : "",
+                             other_name ? th_quote(entry->tensor.name, quoted) : "", other_name ? "\")" : "",
+                             TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
     if (exact ? entry->type != th_safetensors_type_of(t->dtype) : !th_safetensors_type_fits(entry->type, t->dtype)) {
-        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
-                  entry->type->name, th_dtype_name(t->dtype));
+        th_report_difference(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
+                             entry->type->name, th_dtype_name(t->dtype));
         return false;
     }
     return true;
@@ -115,14 +116,15 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
         const char *name = options->name_in_file ? options->name_in_file(p->name, options->user) : p->name;
         if (name == NULL)
             continue;
-        const int64_t at = index_of(file, name);
+        const int64_t at = find_index(file, name);
         if (at < 0) {
-            if (!options->allow_missing && !p->elsewhere)
-                th_differ(d, TH_MISSING, "missing: %s %s", name, TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
+            if (!options->allow_missing && !p->only_checksum)
+                th_report_difference(d, TH_MISSING, "missing: %s %s", name,
+                                     TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
             continue;
         }
         used[at] = true;
-        if (fits(file->by_name[at], p, exact, d))
+        if (check_fits(file->by_name[at], p, exact, d))
             p->stored = file->by_name[at];
     }
     /* A tied parameter may be saved under each of its names. */
@@ -136,8 +138,8 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
     for (int64_t i = 0; i < file->count; i++) {
         const th_stored_tensor *t = &file->by_name[i]->tensor;
         if (!used[i] && t->name[0] != '.')
-            th_differ(d, TH_UNEXPECTED, "unexpected: %s %s", th_quote(t->name, quoted),
-                      TH_SIZES_TEXT(t->shape.ndim, t->shape.size));
+            th_report_difference(d, TH_UNEXPECTED, "unexpected: %s %s", th_quote(t->name, quoted),
+                                 TH_SIZES_TEXT(t->shape.ndim, t->shape.size));
     }
 }
 

@@ -27,7 +27,7 @@ typedef struct loading {
 typedef enum tensor_kind { A, B, BASE, OTHER } tensor_kind;
 
 /* Splits a tensor's name into its module and its kind. */
-static tensor_kind kind_of(const char *name, char module[TH_FULL_NAME_SIZE])
+static tensor_kind split_name(const char *name, char module[TH_FULL_NAME_SIZE])
 {
     static const char *const ends[] = {TH_PEFT_A, TH_PEFT_B, TH_PEFT_BASE};
     const size_t prefix = strlen(TH_PEFT_PREFIX), length = strlen(name);
@@ -54,7 +54,7 @@ static void put_name(char name[TH_PEFT_NAME_SIZE], const char *module, const cha
     snprintf(name, TH_PEFT_NAME_SIZE, TH_PEFT_PREFIX "%s%s", module, end);
 }
 
-static const th_stored_tensor *find(const loading *l, const char *module, const char *end)
+static const th_stored_tensor *find_tensor(const loading *l, const char *module, const char *end)
 {
     char name[TH_PEFT_NAME_SIZE];
     put_name(name, module, end);
@@ -68,7 +68,7 @@ static int64_t count_unknown(const loading *l, const th_peft_parts *parts, const
     for (int64_t i = 0; i < th_safetensors_count(l->file); i++) {
         const char *name = th_safetensors_at(l->file, i)->name;
         char module[TH_FULL_NAME_SIZE];
-        if (kind_of(name, module) != OTHER && th_peft_module_find(parts, module) >= 0)
+        if (split_name(name, module) != OTHER && th_peft_module_find(parts, module) >= 0)
             continue;
         *first = count == 0 ? name : *first;
         count++;
@@ -122,7 +122,7 @@ static th_status check_shape(const loading *l, const th_stored_tensor *t, const 
  * projection; PEFT writes no copy of others. */
 static th_status check_base(const loading *l, const th_peft_part *part, bool whole)
 {
-    const th_stored_tensor *stored = find(l, part->module, TH_PEFT_BASE);
+    const th_stored_tensor *stored = find_tensor(l, part->module, TH_PEFT_BASE);
     char quoted[TH_QUOTED];
     if (stored == NULL)
         return TH_OK;
@@ -153,10 +153,10 @@ static th_status check_module(const loading *l, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++)
         rows += l->parts.part[i].projection.rows;
     put_name(name, part->module, TH_PEFT_A);
-    if (check_shape(l, find(l, part->module, TH_PEFT_A), name, setting.rank, part->projection.input) != TH_OK)
+    if (check_shape(l, find_tensor(l, part->module, TH_PEFT_A), name, setting.rank, part->projection.input) != TH_OK)
         return th_error_code(l->ctx);
     put_name(name, part->module, TH_PEFT_B);
-    if (check_shape(l, find(l, part->module, TH_PEFT_B), name, rows, setting.rank) != TH_OK)
+    if (check_shape(l, find_tensor(l, part->module, TH_PEFT_B), name, rows, setting.rank) != TH_OK)
         return th_error_code(l->ctx);
     for (int64_t i = first; i < end; i++) {
         const th_module *owner = l->parts.part[i].projection.owner;
@@ -169,10 +169,11 @@ static th_status check_module(const loading *l, int64_t first, int64_t end)
 }
 
 /* Returns whether the file has a tensor of the part's module. */
-static bool in_file(const loading *l, int64_t part)
+static bool is_in_file(const loading *l, int64_t part)
 {
     const char *module = l->parts.part[part].module;
-    return find(l, module, TH_PEFT_A) || find(l, module, TH_PEFT_B) || find(l, module, TH_PEFT_BASE);
+    return find_tensor(l, module, TH_PEFT_A) || find_tensor(l, module, TH_PEFT_B) ||
+           find_tensor(l, module, TH_PEFT_BASE);
 }
 
 static th_status check_all(const loading *l)
@@ -180,7 +181,7 @@ static th_status check_all(const loading *l)
     int64_t found = 0;
     for (int64_t first = 0, end; first < l->parts.count; first = end) {
         end = th_peft_module_end(&l->parts, first);
-        if (!in_file(l, first))
+        if (!is_in_file(l, first))
             continue;
         found++;
         if (check_module(l, first, end) != TH_OK)
@@ -220,7 +221,7 @@ static th_status attach_all(const loading *l)
 {
     for (int64_t first = 0, end; first < l->parts.count; first = end) {
         end = th_peft_module_end(&l->parts, first);
-        if (!in_file(l, first))
+        if (!is_in_file(l, first))
             continue;
         th_scope_begin(l->ctx, NULL);
         const th_status status = attach_module(l, first, end);
@@ -245,7 +246,7 @@ static th_status open_folder(loading *l, const char *folder)
 }
 
 /* Checks the tensors, and attaches the adapters without recording. */
-static void attach(const loading *l, th_module *model)
+static void check_and_attach(const loading *l, th_module *model)
 {
     th_scope_begin(l->ctx, NULL);
     th_no_grad_begin(l->ctx);
@@ -271,7 +272,7 @@ th_status th_lora_load(th_module *model, const char *folder)
         return th_fail(l.ctx, TH_ERROR_STATE, operation,
                        "%s has an adapter already: a projection has at most one (th_lora_detach)", adapted.name);
     if (open_folder(&l, folder) == TH_OK && choose_family(&l, model) == TH_OK)
-        attach(&l, model);
+        check_and_attach(&l, model);
     th_safetensors_close(l.file);
     th_peft_parts_end(l.ctx, &l.parts);
     th_peft_config_end(l.ctx, &l.config);

@@ -65,7 +65,7 @@ static bool find_module(const th_family *family, int64_t heads, th_peft_part *pa
 
 /* -- all projections -- */
 
-static int compare(const void *a, const void *b)
+static int compare_parts(const void *a, const void *b)
 {
     const th_peft_part *x = a, *y = b;
     const int order = strcmp(x->module, y->module);
@@ -120,7 +120,7 @@ th_status th_peft_parts_list(th_module *model, const th_family *family, const ch
             return TH_OK;
         }
     }
-    qsort(list->part, (size_t)list->count, sizeof *list->part, compare);
+    qsort(list->part, (size_t)list->count, sizeof *list->part, compare_parts);
     return TH_OK;
 }
 

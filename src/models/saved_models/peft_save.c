@@ -45,7 +45,7 @@ static const th_lora *adapter_of(const saving *s, int64_t part)
     return *s->parts.part[part].projection.lora;
 }
 
-/* Returns the place of part i's A among the different A's of parts first to i; -1 if it is not the first with its A. */
+/* Returns whether part i has an A, and no part from `first` to i - 1 has the same one. */
 static bool has_new_a(const saving *s, int64_t first, int64_t i)
 {
     const th_lora *l = adapter_of(s, i);
@@ -61,7 +61,7 @@ static th_tensor *zeros(const saving *s, const th_lora *like, int64_t rows, int6
 }
 
 /* Returns the A's of parts first to end - 1, one below the other, each once. */
-static th_tensor *all_a(const saving *s, int64_t first, int64_t end)
+static th_tensor *stack_a(const saving *s, int64_t first, int64_t end)
 {
     th_tensor *sum = NULL;
     for (int64_t i = first; i < end; i++)
@@ -87,7 +87,7 @@ static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t
     return row;
 }
 
-static th_tensor *all_b(const saving *s, int64_t first, int64_t end, const th_lora *like)
+static th_tensor *stack_b(const saving *s, int64_t first, int64_t end, const th_lora *like)
 {
     th_tensor *b = NULL;
     for (int64_t i = first; i < end; i++) {
@@ -121,7 +121,7 @@ static void add_module(saving *s, int64_t first, int64_t end)
     *m = (module_adapter){.module = s->parts.part[first].module, .adapted = l != NULL};
     if (l == NULL)
         return;
-    th_tensor *a = all_a(s, first, end), *b = all_b(s, first, end, l);
+    th_tensor *a = stack_a(s, first, end), *b = stack_b(s, first, end, l);
     m->rank = a ? th_size(a, 0) : l->setting.rank;
     m->alpha = m->rank == l->setting.rank   ? l->setting.alpha
                : l->setting.rank_stabilized ? l->scale * sqrt((double)m->rank)
@@ -143,7 +143,7 @@ static void list_tensors(saving *s)
 
 /* -- adapter_config.json -- */
 
-static const char *last_part(const char *module)
+static const char *last_component(const char *module)
 {
     const char *dot = strrchr(module, '.');
     return dot ? dot + 1 : module;
@@ -156,7 +156,7 @@ static bool short_name_fits(const saving *s, int64_t i, bool *earlier)
     bool all = true;
     *earlier = false;
     for (int64_t k = 0; k < s->modules && all; k++)
-        if (strcmp(last_part(s->module[k].module), last_part(s->module[i].module)) == 0) {
+        if (strcmp(last_component(s->module[k].module), last_component(s->module[i].module)) == 0) {
             all = s->module[k].adapted;
             *earlier |= k < i;
         }
@@ -175,7 +175,7 @@ static void put_targets(th_writer *w, const saving *s)
         const bool fits = short_name_fits(s, i, &earlier);
         if (fits && earlier)
             continue;
-        fprintf(w->file, "%s\"%s\"", separator, fits ? last_part(s->module[i].module) : s->module[i].module);
+        fprintf(w->file, "%s\"%s\"", separator, fits ? last_component(s->module[i].module) : s->module[i].module);
         separator = ", ";
     }
     fputs("]", w->file);
@@ -269,7 +269,7 @@ static th_status named_family(const saving *s, const th_family **family)
 }
 
 /* Checks the options, and lists the projections. */
-static th_status prepare(saving *s, th_module *model)
+static th_status prepare_saving(saving *s, th_module *model)
 {
     th_context *ctx = s->ctx;
     const th_family *only;
@@ -345,7 +345,7 @@ th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_
     saving s = {.ctx = ctx, .folder = folder};
     if (options)
         s.given = *options;
-    if (prepare(&s, model) == TH_OK) {
+    if (prepare_saving(&s, model) == TH_OK) {
         th_scope_begin(ctx, NULL);
         th_no_grad_begin(ctx);
         write_folder(&s);

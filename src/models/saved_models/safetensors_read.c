@@ -36,7 +36,7 @@ const th_safetensors_entry *th_safetensors_search(const th_safetensors_entry *co
 }
 
 /* Returns the tensor of that name. Checks the arguments of a public function; returns NULL with the error stored. */
-static const th_safetensors_entry *find(const th_safetensors *file, const char *name, const char *operation)
+static const th_safetensors_entry *find_entry(const th_safetensors *file, const char *name, const char *operation)
 {
     if (file == NULL) {
         th_fail_last(TH_ERROR_ARGUMENT, operation, "the file is NULL");
@@ -153,7 +153,7 @@ static th_status refuse_type(th_context *ctx, const th_safetensors_entry *entry,
 th_tensor *th_safetensors_read(th_safetensors *file, const char *name)
 {
     static const char operation[] = "safetensors_read";
-    const th_safetensors_entry *entry = find(file, name, operation);
+    const th_safetensors_entry *entry = find_entry(file, name, operation);
     if (entry == NULL)
         return NULL;
     if (!entry->type->readable) {
@@ -172,7 +172,7 @@ th_tensor *th_safetensors_read(th_safetensors *file, const char *name)
 th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_tensor *handle)
 {
     static const char operation[] = "safetensors_read_into";
-    const th_safetensors_entry *entry = find(file, name, operation);
+    const th_safetensors_entry *entry = find_entry(file, name, operation);
     if (entry == NULL)
         return file ? th_error_code(file->ctx) : TH_ERROR_ARGUMENT;
     th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");

@@ -78,7 +78,7 @@ bool th_safetensors_type_fits(const th_safetensors_type *type, th_dtype dtype)
 /* -- blocks -- */
 
 /* Returns the elements of a file for one element of dtype. */
-static int64_t per_element(const th_safetensors_type *type, th_dtype dtype)
+static int64_t elements_in_file(const th_safetensors_type *type, th_dtype dtype)
 {
     const int64_t numbers = th_dtype_numbers(dtype);
     return numbers > 1 && kind_of(type) == U8 ? (int64_t)th_dtype_size(dtype) : numbers;
@@ -86,7 +86,7 @@ static int64_t per_element(const th_safetensors_type *type, th_dtype dtype)
 
 int64_t th_safetensors_element_bytes(const th_safetensors_type *type, th_dtype dtype)
 {
-    return per_element(type, dtype) * type->bits / 8;
+    return elements_in_file(type, dtype) * type->bits / 8;
 }
 
 bool th_safetensors_shape_fits(const th_safetensors_type *type, const th_shape *stored, th_dtype dtype, int ndim,
@@ -94,7 +94,7 @@ bool th_safetensors_shape_fits(const th_safetensors_type *type, const th_shape *
 {
     bool fits = stored->ndim == ndim;
     for (int i = 0; fits && i < ndim; i++) {
-        const int64_t per = i == ndim - 1 ? per_element(type, dtype) : 1;
+        const int64_t per = i == ndim - 1 ? elements_in_file(type, dtype) : 1;
         fits = stored->size[i] % per == 0 && stored->size[i] / per == size[i];
     }
     return fits;
@@ -102,7 +102,7 @@ bool th_safetensors_shape_fits(const th_safetensors_type *type, const th_shape *
 
 int64_t th_safetensors_last_size(th_dtype dtype, int64_t size)
 {
-    return size * per_element(th_safetensors_type_of(dtype), dtype);
+    return size * elements_in_file(th_safetensors_type_of(dtype), dtype);
 }
 
 /* -- conversion -- */
@@ -115,7 +115,7 @@ static float float_of_bits(uint32_t bits)
 }
 
 /* Converts IEEE 754 binary16. All its values are float32 values. */
-static float half(uint16_t bits)
+static float float_of_half(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
     if (exponent == 0x1f)
@@ -140,7 +140,7 @@ static double load_floating(kind type, const char *from)
         return single;
     default:
         memcpy(&short_bits, from, sizeof short_bits);
-        return type == F16 ? half(short_bits) : float_of_bits((uint32_t)short_bits << 16);
+        return type == F16 ? float_of_half(short_bits) : float_of_bits((uint32_t)short_bits << 16);
     }
 }
 

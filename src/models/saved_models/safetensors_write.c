@@ -44,7 +44,7 @@ void th_safetensors_sort_items(th_safetensors_item *tensor, int64_t count)
 /* -- the header -- */
 
 /* The last size is `last`. */
-static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t last, int64_t begin, int64_t end)
+static json_t *make_entry(const char *type, int ndim, const int64_t *size, int64_t last, int64_t begin, int64_t end)
 {
     json_t *entry = json_object(), *shape = json_array(), *offsets = json_array();
     bool made = entry && shape && offsets;
@@ -121,12 +121,12 @@ static th_status fill_header(const th_safetensors_contents *s, json_t *header)
             return fail(s, "the size in bytes overflows");
         const int64_t last = a->ndim > 0 ? th_safetensors_last_size(a->dtype, a->size[a->ndim - 1]) : 1;
         status = add_tensor(s, header, s->tensor[i].name,
-                            describe(th_safetensors_type_of(a->dtype)->name, a->ndim, a->size, last, begin, end));
+                            make_entry(th_safetensors_type_of(a->dtype)->name, a->ndim, a->size, last, begin, end));
     }
     if (status != TH_OK || s->checksums == NULL)
         return status;
     const int64_t sums = s->count + 1;
-    return add_tensor(s, header, s->checksums, describe("U32", 1, &sums, sums, end, end + sums * 4));
+    return add_tensor(s, header, s->checksums, make_entry("U32", 1, &sums, sums, end, end + sums * 4));
 }
 
 /* Formats length and header in one block of memory, padded to a multiple of 8 bytes. */
@@ -269,8 +269,7 @@ th_status th_safetensors_write_contents(const th_safetensors_contents *s)
 
 /* -- tensors by their names -- */
 
-static th_status describe_named(th_context *ctx, const char *operation, const th_named_tensor *from,
-                                th_safetensors_item *to)
+static th_status make_item(th_context *ctx, const char *operation, const th_named_tensor *from, th_safetensors_item *to)
 {
     const th_tensor_impl *t = th_usable(from->tensor, ctx, operation, "a tensor");
     if (t == NULL)
@@ -290,7 +289,7 @@ th_safetensors_item *th_safetensors_list_items(th_context *ctx, const char *oper
         th_fail_memory(ctx, operation, *bytes);
     th_status status = TH_OK;
     for (int64_t i = 0; list && status == TH_OK && i < count; i++)
-        status = describe_named(ctx, operation, &tensors[i], &list[i]);
+        status = make_item(ctx, operation, &tensors[i], &list[i]);
     if (status == TH_OK)
         return list;
     th_release(ctx, list, *bytes);

@@ -42,8 +42,8 @@ static th_status verify(const th_safetensors *file, const th_parameter_list *lis
 }
 
 /* Finds each parameter in the file. Reports the differences, and stores them as the error of the file's context. */
-static th_status compare(const th_safetensors *file, th_parameter_list *list, const char *path,
-                         const th_weights_options *options, const char *operation)
+static th_status compare_parameters(const th_safetensors *file, th_parameter_list *list, const char *path,
+                                    const th_weights_options *options, const char *operation)
 {
     th_context *ctx = file->ctx;
     const size_t bytes = (size_t)file->count + 1;
@@ -79,7 +79,7 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
     th_safetensors *file = status == TH_OK ? open_weights(list.ctx, path, &checkpoint, operation) : NULL;
     if (status == TH_OK)
-        status = file ? compare(file, &list, path, &given, operation) : th_error_code(list.ctx);
+        status = file ? compare_parameters(file, &list, path, &given, operation) : th_error_code(list.ctx);
     if (status == TH_OK && checkpoint) /* (a file that does not fit is not read to its end) */
         status = verify(file, &list, operation);
     if (status == TH_OK)
@@ -103,7 +103,7 @@ static void compare_shapes(th_module *model, void *user)
     const expectation *e = user;
     th_parameter_list list;
     if (th_parameter_list_of(&list, model, NULL, e->operation) == TH_OK)
-        (void)(compare(e->file, &list, e->path, &all, e->operation) == TH_OK);
+        (void)(compare_parameters(e->file, &list, e->path, &all, e->operation) == TH_OK);
     else
         th_fail(e->file->ctx, th_error_code(model->ctx), e->operation, "the list of parameters: out of memory");
     th_parameter_list_end(&list);
