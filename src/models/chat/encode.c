@@ -17,8 +17,8 @@ typedef struct token_range {
 
 /* Sets begin[i] to the byte where token i begins, for the tokens from `from` on, and one more. Returns false if the
  * tokens' bytes are not the text, because the tokenizer changes it. */
-static bool find_bytes(const th_tokenizer *tokenizer, const th_token_list *tokens, size_t from, const th_text *text,
-                       size_t *begin)
+static bool find_token_bytes(const th_tokenizer *tokenizer, const th_token_list *tokens, size_t from,
+                             const th_text *text, size_t *begin)
 {
     size_t at = 0;
     for (size_t i = from; i < tokens->count; i++) {
@@ -74,14 +74,14 @@ static th_status range_by_prefix(th_tokenizer *tokenizer, const th_text *text, c
 /* -- marks -- */
 
 /* Writes the marks of the tokens from `from` on: 0 if they are in a span, otherwise TH_TOKEN_GIVEN. */
-static th_status mark(th_context *ctx, th_tokenizer *tokenizer, const th_chat_text *written,
-                      const th_token_list *tokens, size_t from, unsigned char *marks)
+static th_status mark_tokens(th_context *ctx, th_tokenizer *tokenizer, const th_chat_text *written,
+                             const th_token_list *tokens, size_t from, unsigned char *marks)
 {
     const size_t count = tokens->count - from;
     size_t *begin = malloc((count + 1) * sizeof *begin);
     if (begin == NULL)
         return th_fail_memory(ctx, operation, count * sizeof *begin);
-    const bool by_bytes = find_bytes(tokenizer, tokens, from, &written->text, begin);
+    const bool by_bytes = find_token_bytes(tokenizer, tokens, from, &written->text, begin);
     th_status status = TH_OK;
     memset(marks, TH_TOKEN_GIVEN, count);
     token_range r = {0, 0};
@@ -122,8 +122,8 @@ th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *tokenizer, 
     if (status == TH_OK && marks && !th_add_marks(marks, 0, tokens->count - from))
         status = th_fail_memory(chat->ctx, operation, tokens->count);
     if (status == TH_OK && marks && tokens->count > from)
-        status = mark(chat->ctx, tokenizer, &written, tokens, from,
-                      (unsigned char *)marks->bytes + marks->count - (tokens->count - from));
+        status = mark_tokens(chat->ctx, tokenizer, &written, tokens, from,
+                             (unsigned char *)marks->bytes + marks->count - (tokens->count - from));
     th_chat_text_free(&written);
     return status;
 }

@@ -26,7 +26,7 @@ static th_status refuse(const example *e, const char *problem)
 
 /* -- what a value is, for messages -- */
 
-static const char *kind_of(const json_t *value)
+static const char *json_kind_name(const json_t *value)
 {
     static const char *const kinds[] = {"an object", "an array", "a text", "a number",
                                         "a number",  "true",     "false",  "null"};
@@ -45,7 +45,8 @@ static void list_fields(const json_t *object, char *list, size_t bytes)
                                i == 0          ? ""
                                : i + 1 < count ? ", "
                                                : " and ",
-                               th_quote(json_object_iter_key(field), quoted), kind_of(json_object_iter_value(field)));
+                               th_quote(json_object_iter_key(field), quoted),
+                               json_kind_name(json_object_iter_value(field)));
         field = json_object_iter_next((json_t *)(uintptr_t)object, field);
     }
     if (count > MOST)
@@ -76,7 +77,7 @@ static th_status add_messages(const example *e, const json_t *array, const char 
     size_t i;
     if (!json_is_array(array) || json_array_size(array) == 0) {
         snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty; it is %s", name,
-                 json_is_array(array) ? "empty" : kind_of(array));
+                 json_is_array(array) ? "empty" : json_kind_name(array));
         return refuse(e, problem);
     }
     json_array_foreach (array, i, value) {
@@ -93,7 +94,7 @@ static th_status add_messages(const example *e, const json_t *array, const char 
             snprintf(problem, sizeof problem,
                      "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it %s %s",
                      i + 1, name, json_is_object(value) ? "has" : "is",
-                     json_is_object(value) ? fields : kind_of(value));
+                     json_is_object(value) ? fields : json_kind_name(value));
             return refuse(e, problem);
         }
         if (!TH_GROW(list->message, list->capacity, list->count + 1))
@@ -233,7 +234,7 @@ static th_status encode_object(const example *e, const json_t *object)
 }
 
 /* Checks the marks of the new tokens, and marks the first one. */
-static th_status finish(const example *e, size_t from)
+static th_status check_targets(const example *e, size_t from)
 {
     unsigned char *marks = (unsigned char *)e->marks->bytes + from;
     const size_t count = e->marks->count - from;
@@ -282,7 +283,7 @@ th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *toke
         return th_error_code(chat->ctx);
     th_status status = encode_object(&e, value);
     if (status == TH_OK)
-        status = finish(&e, from);
+        status = check_targets(&e, from);
     json_decref(value);
     if (status != TH_OK)
         tokens->count = marks->count = from;

@@ -181,7 +181,7 @@ static bool read_folder(folder *f, configuration *config)
 
 /* Creates the template from the files. name: of the kind; NULL: it is recognized. The caller releases both
  * configurations and the text. */
-static th_chat_template *load(folder *f, const char *name, configuration *config, configuration *map)
+static th_chat_template *make_template(folder *f, const char *name, configuration *config, configuration *map)
 {
     if (!read_folder(f, config))
         return NULL;
@@ -213,7 +213,7 @@ th_chat_template *th_chat_template_load_as(th_context *ctx, const char *path, co
         return NULL;
     folder f = {.ctx = ctx, .path = path};
     configuration config = {{NULL}}, map = {{NULL}};
-    th_chat_template *chat = load(&f, kind, &config, &map);
+    th_chat_template *chat = make_template(&f, kind, &config, &map);
     th_text_free(&f.jinja);
     release_configuration(&config);
     release_configuration(&map);

@@ -21,7 +21,7 @@ typedef struct scanner {
     char last; /* the last byte of the normal form */
 } scanner;
 
-static void add(scanner *s, char c)
+static void hash_character(scanner *s, char c)
 {
     s->hash = (s->hash ^ (unsigned char)c) * UINT64_C(1099511628211);
     s->count++;
@@ -38,7 +38,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-static bool begins(const scanner *s, char first, char second)
+static bool begins_with(const scanner *s, char first, char second)
 {
     return s->end - s->at >= 2 && s->at[0] == first && s->at[1] == second;
 }
@@ -63,66 +63,66 @@ static void scan_text(scanner *s, bool strip)
             kept--;
     for (; s->at < kept; s->at++)
         if (*s->at != '\r')
-            add(s, *s->at);
+            hash_character(s, *s->at);
     s->at = end;
 }
 
 /* Reads a comment, whose text does not matter, but whose hyphens remove white space. */
 static void scan_comment(scanner *s)
 {
-    add(s, '{');
-    add(s, '#');
+    hash_character(s, '{');
+    hash_character(s, '#');
     s->at += 2;
     if (s->at < s->end && *s->at == '-')
-        add(s, '-');
-    while (s->at < s->end && !begins(s, '#', '}'))
+        hash_character(s, '-');
+    while (s->at < s->end && !begins_with(s, '#', '}'))
         s->at++;
     if (s->at < s->end && s->at[-1] == '-')
-        add(s, '!');
-    add(s, '#');
+        hash_character(s, '!');
+    hash_character(s, '#');
     s->at = s->end - s->at >= 2 ? s->at + 2 : s->end;
 }
 
 static void scan_string(scanner *s)
 {
     const char quote = *s->at;
-    add(s, *s->at++);
+    hash_character(s, *s->at++);
     while (s->at < s->end && *s->at != quote) {
         if (*s->at == '\n') {
-            add(s, '\\');
-            add(s, 'n');
+            hash_character(s, '\\');
+            hash_character(s, 'n');
         } else if (*s->at != '\r')
-            add(s, *s->at);
+            hash_character(s, *s->at);
         if (*s->at++ == '\\' && s->at < s->end)
-            add(s, *s->at++);
+            hash_character(s, *s->at++);
     }
     if (s->at < s->end)
-        add(s, *s->at++);
+        hash_character(s, *s->at++);
 }
 
 /* Reads a tag up to its end, "%}" or "}}". */
 static void scan_tag(scanner *s)
 {
     const char end = s->at[1] == '{' ? '}' : '%';
-    add(s, *s->at++);
-    add(s, *s->at++);
+    hash_character(s, *s->at++);
+    hash_character(s, *s->at++);
     bool space = false;
-    while (s->at < s->end && !begins(s, end, '}')) {
+    while (s->at < s->end && !begins_with(s, end, '}')) {
         if (is_space(*s->at)) {
             space = true;
             s->at++;
             continue;
         }
         if (space && is_word(s->last) && is_word(*s->at))
-            add(s, ' ');
+            hash_character(s, ' ');
         space = false;
         if (*s->at == '\'' || *s->at == '"')
             scan_string(s);
         else
-            add(s, *s->at++);
+            hash_character(s, *s->at++);
     }
     for (int i = 0; i < 2 && s->at < s->end; i++)
-        add(s, *s->at++);
+        hash_character(s, *s->at++);
 }
 
 static scanner normalize(const char *jinja, size_t bytes)
@@ -135,7 +135,7 @@ static scanner normalize(const char *jinja, size_t bytes)
     for (bool strip = false; s.at < s.end;) {
         scan_text(&s, strip);
         const char *begin = s.at;
-        if (begins(&s, '{', '#'))
+        if (begins_with(&s, '{', '#'))
             scan_comment(&s);
         else if (s.at < s.end)
             scan_tag(&s);

@@ -81,7 +81,7 @@ static void put_system(th_chat_writer *w, th_chat_part content)
     th_chat_put(w, w->kind->system.after);
 }
 
-static bool is(const th_chat_message *message, const char *role)
+static bool has_role(const th_chat_message *message, const char *role)
 {
     return strcmp(message->role, role) == 0;
 }
@@ -89,7 +89,7 @@ static bool is(const th_chat_message *message, const char *role)
 static void put_messages(th_chat_writer *w, const th_chat_message *messages, size_t count, bool prompt)
 {
     const char *usual = w->kind->default_system;
-    const bool inside = th_chat_has(w, TH_CHAT_SYSTEM_INSIDE), system = is(&messages[0], "system");
+    const bool inside = th_chat_has(w, TH_CHAT_SYSTEM_INSIDE), system = has_role(&messages[0], "system");
     const size_t holder = th_chat_has(w, TH_CHAT_SYSTEM_LAST) ? count - 1 : 1; /* of the system's text */
     th_chat_put(w, w->kind->begin);
     if (th_chat_has(w, TH_CHAT_SMOLLM_3))
@@ -97,9 +97,9 @@ static void put_messages(th_chat_writer *w, const th_chat_message *messages, siz
     else if (!system && (usual || th_chat_has(w, TH_CHAT_ALWAYS_SYSTEM)))
         put_system(w, (th_chat_part){usual ? usual : "", usual ? strlen(usual) : 0});
     for (size_t i = 0; i < count && !w->failed; i++)
-        if (is(&messages[i], "assistant"))
+        if (has_role(&messages[i], "assistant"))
             put_answer(w, messages, count, i, prompt);
-        else if (is(&messages[i], "user"))
+        else if (has_role(&messages[i], "user"))
             put_question(w, &messages[i], inside && system && i == holder ? &messages[0] : NULL);
         else if (!inside && !th_chat_has(w, TH_CHAT_SMOLLM_3))
             put_system(w, th_chat_content(w, &messages[i]));
@@ -107,7 +107,7 @@ static void put_messages(th_chat_writer *w, const th_chat_message *messages, siz
         th_chat_put(w, w->kind->prompt);
         if (th_chat_has(w, TH_CHAT_SMOLLM_3))
             th_chat_put_smollm_answer(w, system_of(messages), NULL);
-    } else if (!is(&messages[count - 1], "assistant"))
+    } else if (!has_role(&messages[count - 1], "assistant"))
         th_chat_put(w, w->kind->end);
 }
 
@@ -125,8 +125,8 @@ static th_status check_message(const th_chat_writer *w, const th_chat_message *m
     char quoted[TH_QUOTED], reason[160];
     if (m->role == NULL || m->content == NULL)
         return refuse(w, i, "the role or the content is NULL");
-    const bool system = is(m, "system");
-    if (!system && !is(m, "user") && !is(m, "assistant")) {
+    const bool system = has_role(m, "system");
+    if (!system && !has_role(m, "user") && !has_role(m, "assistant")) {
         snprintf(reason, sizeof reason, "the role is \"%s\"; it must be system, user or assistant",
                  th_quote(m->role, quoted));
         return refuse(w, i, reason);
@@ -135,22 +135,23 @@ static th_status check_message(const th_chat_writer *w, const th_chat_message *m
         return refuse(w, i, "the model does not know system messages; put the text into the first message of the user");
     if (system && i > 0 && (w->kind->rules & (TH_CHAT_ALTERNATES | TH_CHAT_ALWAYS_SYSTEM)))
         return refuse(w, i, "only the first message may be a system message");
-    const size_t turn = i - (is(&messages[0], "system") ? 1 : 0);
-    if (!system && th_chat_has(w, TH_CHAT_ALTERNATES) && is(m, "user") != (turn % 2 == 0))
+    const size_t turn = i - (has_role(&messages[0], "system") ? 1 : 0);
+    if (!system && th_chat_has(w, TH_CHAT_ALTERNATES) && has_role(m, "user") != (turn % 2 == 0))
         return refuse(w, i, "user and assistant must alternate, beginning with the user");
     return TH_OK;
 }
 
-static th_status check(const th_chat_writer *w, const th_chat_message *messages, size_t count)
+static th_status check_conversation(const th_chat_writer *w, const th_chat_message *messages, size_t count)
 {
     if (messages == NULL || count == 0)
         return th_fail(w->chat->ctx, TH_ERROR_VALUE, operation, "the conversation has no messages");
     for (size_t i = 0; i < count; i++)
         if (check_message(w, messages, i) != TH_OK)
             return th_error_code(w->chat->ctx);
-    if (count == 1 && is(&messages[0], "system") && th_chat_has(w, TH_CHAT_SYSTEM_INSIDE))
+    if (count == 1 && has_role(&messages[0], "system") && th_chat_has(w, TH_CHAT_SYSTEM_INSIDE))
         return refuse(w, 0, "the system message needs a message of the user after it");
-    if (is(&messages[0], "system") && !is(&messages[count - 1], "user") && th_chat_has(w, TH_CHAT_SYSTEM_LAST))
+    if (has_role(&messages[0], "system") && !has_role(&messages[count - 1], "user") &&
+        th_chat_has(w, TH_CHAT_SYSTEM_LAST))
         return refuse(w, 0,
                       "the template leaves a system message out when the conversation ends with an answer; put the "
                       "text into the first message of the user");
@@ -164,7 +165,7 @@ th_status th_chat_render(const th_chat_template *chat, const th_chat_message *me
 {
     const th_chat_options usual = {.prompt = true}, given = options ? *options : usual;
     th_chat_writer w = {.chat = chat, .kind = chat->kind, .to = to, .all_thoughts = given.all_thoughts};
-    if (check(&w, messages, count) != TH_OK)
+    if (check_conversation(&w, messages, count) != TH_OK)
         return th_error_code(chat->ctx);
     w.failed = !th_chat_append(&to->text, "", 0);
     put_messages(&w, messages, count, given.prompt);

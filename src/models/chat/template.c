@@ -20,7 +20,7 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, chat, sizeof *chat);
 }
 
-static char *copy(th_context *ctx, const char *text)
+static char *copy_text(th_context *ctx, const char *text)
 {
     text = text ? text : "";
     char *copied = th_allocate(ctx, strlen(text) + 1);
@@ -31,7 +31,7 @@ th_chat_template *th_chat_template_make(th_context *ctx, const th_chat_kind *kin
 {
     th_chat_template *chat = th_allocate(ctx, sizeof *chat);
     if (chat)
-        *chat = (th_chat_template){.ctx = ctx, .kind = kind, .bos = copy(ctx, bos), .eos = copy(ctx, eos)};
+        *chat = (th_chat_template){.ctx = ctx, .kind = kind, .bos = copy_text(ctx, bos), .eos = copy_text(ctx, eos)};
     if (chat && chat->bos && chat->eos && th_attach_object(ctx, chat, release))
         return chat;
     if (chat)

@@ -97,7 +97,7 @@ static void trim_end(char *text)
 }
 
 /* Returns whether the model thinks: the system message can contain /think or /no_think. */
-static bool thinks(const char *system)
+static bool allows_thinking(const char *system)
 {
     return system == NULL || strstr(system, "/no_think") == NULL;
 }
@@ -133,7 +133,7 @@ static void put_metadata(th_chat_writer *w, bool think, const char *instructions
 
 bool th_chat_smollm_complete(const th_chat_writer *w, const char *system)
 {
-    if (w->chat->thinking || !thinks(system))
+    if (w->chat->thinking || !allows_thinking(system))
         return true;
     for (const char *at = system ? system : ""; *at;)
         if (strncmp(at, "/think", 6) == 0)
@@ -164,13 +164,13 @@ void th_chat_put_smollm_system(th_chat_writer *w, const char *system)
         th_chat_put_part(w, (th_chat_part){custom, strlen(custom)});
         th_chat_put(w, "<|im_end|>\n");
     } else
-        put_metadata(w, thinks(system), custom); /* without an end, as in the template */
+        put_metadata(w, allows_thinking(system), custom); /* without an end, as in the template */
     free(custom);
 }
 
 void th_chat_put_smollm_answer(th_chat_writer *w, const char *system, const char *content)
 {
-    if (!thinks(system))
+    if (!allows_thinking(system))
         th_chat_put(w, "<think>\n\n</think>\n");
     if (content)
         th_chat_put_part(w, skip_newlines((th_chat_part){content, strlen(content)}));

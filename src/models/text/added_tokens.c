@@ -8,19 +8,19 @@
 #include "models/text/grow.h"
 #include "models/text/unicode.h"
 
-static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static int compare_contents(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
     const int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
 /* Returns the index of the first token that is not less than this content. */
-static size_t index_of(const th_added_set *set, const char *content, size_t bytes)
+static size_t lower_index(const th_added_set *set, const char *content, size_t bytes)
 {
     size_t low = 0, high = set->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (compare(set->token[middle].content, set->token[middle].bytes, content, bytes) < 0)
+        if (compare_contents(set->token[middle].content, set->token[middle].bytes, content, bytes) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -28,23 +28,24 @@ static size_t index_of(const th_added_set *set, const char *content, size_t byte
     return low;
 }
 
-static bool is_at(const th_added_set *set, size_t index, const char *content, size_t bytes)
+static bool has_content_at(const th_added_set *set, size_t index, const char *content, size_t bytes)
 {
-    return index < set->count && compare(set->token[index].content, set->token[index].bytes, content, bytes) == 0;
+    return index < set->count &&
+           compare_contents(set->token[index].content, set->token[index].bytes, content, bytes) == 0;
 }
 
 static const th_added_token *find_in(const th_added_set *set, const char *content, size_t bytes)
 {
-    const size_t index = index_of(set, content, bytes);
-    return is_at(set, index, content, bytes) ? &set->token[index] : NULL;
+    const size_t index = lower_index(set, content, bytes);
+    return has_content_at(set, index, content, bytes) ? &set->token[index] : NULL;
 }
 
 /* Adds a token with another content. Replaces a token with the same one. Returns false if out of memory. */
-static bool put(th_added_set *set, th_added_token token, const char *bytes, size_t count)
+static bool put_token(th_added_set *set, th_added_token token, const char *bytes, size_t count)
 {
-    const size_t index = index_of(set, bytes, count);
+    const size_t index = lower_index(set, bytes, count);
     token.bytes = count;
-    if (is_at(set, index, bytes, count)) {
+    if (has_content_at(set, index, bytes, count)) {
         token.content = set->token[index].content;
     } else {
         char *content = malloc(count + 1);
@@ -101,8 +102,8 @@ bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *f
     if (th_added_tokens_find(a, token.content, token.bytes))
         for (int normalized = 0; normalized < 2; normalized++)
             remove_id(&a->found[normalized], token.id);
-    return (bytes == 0 || put(&a->found[token.normalized], token, found, bytes)) &&
-           put(&a->all, token, token.content, token.bytes);
+    return (bytes == 0 || put_token(&a->found[token.normalized], token, found, bytes)) &&
+           put_token(&a->all, token, token.content, token.bytes);
 }
 
 static size_t memory_of(const th_added_set *set)
@@ -184,7 +185,7 @@ static const th_added_token *longest_at(const th_added_set *a, const char *text,
 
 /* Extends the token at s->next by the white space that belongs to it. Returns false if the previous token already
  * includes all of it, or if it must be a single word and is not. */
-static bool widen(th_added_search *s, const th_added_token *token, size_t from)
+static bool include_spaces(th_added_search *s, const th_added_token *token, size_t from)
 {
     const size_t at = s->next;
     s->next += token->bytes;
@@ -210,7 +211,7 @@ const th_added_token *th_added_search_next(th_added_search *s, size_t from)
             a->begins[(unsigned char)s->text[s->next]] ? longest_at(a, s->text + s->next, s->bytes - s->next) : NULL;
         if (token == NULL)
             s->next++;
-        else if (widen(s, token, from))
+        else if (include_spaces(s, token, from))
             return token;
     }
     return NULL;

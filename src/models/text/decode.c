@@ -8,8 +8,8 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-static th_status check(const th_tokenizer *t, const char *operation, const int32_t *tokens, size_t count,
-                       const void *target)
+static th_status check_tokens(const th_tokenizer *t, const char *operation, const int32_t *tokens, size_t count,
+                              const void *target)
 {
     if (!th_tokenizer_usable(t, operation))
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
@@ -23,8 +23,8 @@ static th_status check(const th_tokenizer *t, const char *operation, const int32
 }
 
 /* Sets *text to the text of a token. `first` is memory for the text of a first token that differs. */
-static th_status text_of(const th_tokenizer *t, const char *operation, int32_t token, bool is_first, th_text *first,
-                         const char **text, size_t *bytes)
+static th_status token_text(const th_tokenizer *t, const char *operation, int32_t token, bool is_first, th_text *first,
+                            const char **text, size_t *bytes)
 {
     const th_token_entry *e = &t->vocabulary.entry[token];
     *text = th_vocabulary_text(&t->vocabulary, token);
@@ -32,8 +32,8 @@ static th_status text_of(const th_tokenizer *t, const char *operation, int32_t t
     if (!is_first || !t->decoder.first_differs)
         return TH_OK;
     const th_added_token *added = th_added_tokens_normalized(&t->added, token);
-    const char *written = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
-    if (th_decoder_token(&t->decoder, t->ctx, operation, written, added ? added->bytes : e->bytes, true, first))
+    const char *finish_writing = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
+    if (th_decoder_token(&t->decoder, t->ctx, operation, finish_writing, added ? added->bytes : e->bytes, true, first))
         return th_error_code(t->ctx);
     *text = first->bytes;
     *bytes = first->count;
@@ -55,7 +55,7 @@ static void strip_start(const th_decoder *d, th_text *text, size_t from)
 th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count, th_text *text)
 {
     static const char operation[] = "tokenizer_decode";
-    if (check(tokenizer, operation, tokens, count, text))
+    if (check_tokens(tokenizer, operation, tokens, count, text))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const size_t before = text->count;
     size_t total = before;
@@ -67,7 +67,7 @@ th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *toke
     for (size_t i = 0; i < count && !th_failed(tokenizer->ctx); i++) {
         const char *bytes;
         size_t n;
-        if (text_of(tokenizer, operation, tokens[i], i == 0, &first, &bytes, &n) == TH_OK &&
+        if (token_text(tokenizer, operation, tokens[i], i == 0, &first, &bytes, &n) == TH_OK &&
             !th_text_append(text, bytes, n))
             th_fail_memory(tokenizer->ctx, operation, n);
     }
@@ -98,7 +98,7 @@ static bool is_beginning(const unsigned char *bytes, int count)
 }
 
 /* Whether the decoder removes the character held[0 .. length-1], because it is at the beginning of the text. */
-static bool is_stripped(const th_decoder *d, th_text_stream *s, int length)
+static bool strips_character(const th_decoder *d, th_text_stream *s, int length)
 {
     const bool stripped = s->stripped >= 0 && (size_t)s->stripped < d->start_count &&
                           strlen(d->start) == (size_t)length && memcmp(s->held, d->start, (size_t)length) == 0;
@@ -116,7 +116,7 @@ static bool write_held(const th_decoder *d, th_text_stream *s, FILE *file)
         /* the bytes before the last one, which began a character, become one U+FFFD */
         const int consumed = length > 0 ? length : s->count > 1 ? s->count - 1 : 1;
         const size_t bytes = length > 0 ? (size_t)length : sizeof replacement - 1;
-        const bool good = is_stripped(d, s, length) ||
+        const bool good = strips_character(d, s, length) ||
                           fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
         s->count -= consumed;
         memmove(s->held, s->held + consumed, (size_t)s->count);
@@ -126,7 +126,7 @@ static bool write_held(const th_decoder *d, th_text_stream *s, FILE *file)
     return true;
 }
 
-static th_status written(const th_tokenizer *t, const char *operation, bool good, FILE *file)
+static th_status finish_writing(const th_tokenizer *t, const char *operation, bool good, FILE *file)
 {
     return good && fflush(file) == 0 ? TH_OK
                                      : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
@@ -136,14 +136,14 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
                              FILE *file)
 {
     static const char operation[] = "tokenizer_write";
-    if (check(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
+    if (check_tokens(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     th_text first = {0};
     bool good = true;
     for (size_t i = 0; i < count; i++) {
         const char *text;
         size_t bytes;
-        if (text_of(tokenizer, operation, tokens[i], !stream->begun, &first, &text, &bytes))
+        if (token_text(tokenizer, operation, tokens[i], !stream->begun, &first, &text, &bytes))
             break;
         stream->begun = true;
         for (size_t k = 0; good && k < bytes; k++) {
@@ -152,16 +152,16 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
         }
     }
     th_text_free(&first);
-    return th_failed(tokenizer->ctx) ? th_error_code(tokenizer->ctx) : written(tokenizer, operation, good, file);
+    return th_failed(tokenizer->ctx) ? th_error_code(tokenizer->ctx) : finish_writing(tokenizer, operation, good, file);
 }
 
 th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *stream, FILE *file)
 {
     static const char operation[] = "tokenizer_write_end";
-    if (check(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
+    if (check_tokens(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const bool good =
         stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) == sizeof replacement - 1;
     stream->count = 0;
-    return written(tokenizer, operation, good, file);
+    return finish_writing(tokenizer, operation, good, file);
 }

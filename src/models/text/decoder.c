@@ -19,19 +19,20 @@ bool th_decoder_changes(const th_decoder *d)
 }
 
 /* Whether text[at] begins with a character. */
-static bool has(const char *text, size_t bytes, size_t at, const char *character)
+static bool has_character_at(const char *text, size_t bytes, size_t at, const char *character)
 {
     const size_t length = strlen(character);
     return bytes - at >= length && memcmp(text + at, character, length) == 0;
 }
 
-static bool strip(const th_decoder_step *s, th_piece token, th_text *out)
+static bool strip_token(const th_decoder_step *s, th_piece token, th_text *out)
 {
     const size_t length = strlen(s->character);
     size_t begin = 0, end = token.bytes;
-    for (size_t i = 0; i < s->start && has(token.text, token.bytes, begin, s->character); i++)
+    for (size_t i = 0; i < s->start && has_character_at(token.text, token.bytes, begin, s->character); i++)
         begin += length;
-    for (size_t i = 0; i < s->stop && end >= begin + length && has(token.text, end, end - length, s->character); i++)
+    for (size_t i = 0;
+         i < s->stop && end >= begin + length && has_character_at(token.text, end, end - length, s->character); i++)
         end -= length;
     return th_text_append(out, token.text + begin, end - begin);
 }
@@ -39,7 +40,7 @@ static bool strip(const th_decoder_step *s, th_piece token, th_text *out)
 static bool write_spaces(const th_decoder_step *s, th_piece token, bool first, th_text *out)
 {
     for (size_t at = 0; at < token.bytes;) {
-        const bool space = has(token.text, token.bytes, at, s->character);
+        const bool space = has_character_at(token.text, token.bytes, at, s->character);
         if (!(space && first && s->drops) && !th_text_append(out, space ? " " : token.text + at, 1))
             return false;
         at += space ? strlen(s->character) : 1;
@@ -47,19 +48,19 @@ static bool write_spaces(const th_decoder_step *s, th_piece token, bool first, t
     return true;
 }
 
-static th_status apply(const th_decoder_step *s, th_context *ctx, const char *operation, th_piece token, bool first,
-                       th_text *out)
+static th_status apply_step(const th_decoder_step *s, th_context *ctx, const char *operation, th_piece token,
+                            bool first, th_text *out)
 {
     size_t unused;
     if (s->kind == TH_DECODE_REPLACE)
         return th_replacement_apply(&s->replace, ctx, operation, th_replacement_limit(token.bytes), token, out,
                                     &unused);
-    return (s->kind == TH_DECODE_STRIP ? strip(s, token, out) : write_spaces(s, token, first, out))
+    return (s->kind == TH_DECODE_STRIP ? strip_token(s, token, out) : write_spaces(s, token, first, out))
                ? TH_OK
                : th_fail_memory(ctx, operation, token.bytes);
 }
 
-static int digit(char c)
+static int hexadecimal_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -71,9 +72,10 @@ static int digit(char c)
 static int fallback_byte(const th_text *token)
 {
     const char *c = token->bytes;
-    if (token->count != 6 || memcmp(c, "<0x", 3) != 0 || c[5] != '>' || digit(c[3]) < 0 || digit(c[4]) < 0)
+    if (token->count != 6 || memcmp(c, "<0x", 3) != 0 || c[5] != '>' || hexadecimal_digit(c[3]) < 0 ||
+        hexadecimal_digit(c[4]) < 0)
         return -1;
-    return 16 * digit(c[3]) + digit(c[4]);
+    return 16 * hexadecimal_digit(c[3]) + hexadecimal_digit(c[4]);
 }
 
 th_status th_decoder_token(const th_decoder *d, th_context *ctx, const char *operation, const char *token, size_t bytes,
@@ -87,7 +89,8 @@ th_status th_decoder_token(const th_decoder *d, th_context *ctx, const char *ope
         *text = spare;
         spare = before;
         text->count = 0;
-        status = apply(&d->step[i], ctx, operation, (th_piece){.text = spare.bytes, .bytes = spare.count}, first, text);
+        status =
+            apply_step(&d->step[i], ctx, operation, (th_piece){.text = spare.bytes, .bytes = spare.count}, first, text);
         if (status == TH_OK && !th_text_append(text, "", 0))
             status = th_fail_memory(ctx, operation, bytes);
     }

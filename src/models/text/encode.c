@@ -28,7 +28,7 @@ static th_status out_of_memory(const encoding *e, size_t tokens)
     return th_fail_memory(e->t->ctx, e->operation, tokens * sizeof(int32_t));
 }
 
-static th_status append(const encoding *e, const int32_t *token, size_t count)
+static th_status append_tokens(const encoding *e, const int32_t *token, size_t count)
 {
     th_token_list *list = e->tokens;
     if (!TH_GROW(list->token, list->capacity, list->count + count))
@@ -123,7 +123,7 @@ static uint32_t mark_of(uint64_t hash)
 }
 
 /* Puts the last tokens of the list into the cache. */
-static void remember(const encoding *e, uint64_t hash, const char *word, size_t bytes, size_t count)
+static void cache_word(const encoding *e, uint64_t hash, const char *word, size_t bytes, size_t count)
 {
     const size_t at = hash & (TH_CACHED_WORDS - 1);
     th_cached_word *slot = &e->t->cache[at];
@@ -144,17 +144,17 @@ static th_status take_word(const encoding *e, const char *word, size_t bytes)
     const size_t at = hash & (TH_CACHED_WORDS - 1);
     const th_cached_word *known = t->cache_mark[at] == mark_of(hash) ? &t->cache[at] : NULL;
     if (known && known->bytes == bytes && th_same_bytes(known->word, word, bytes))
-        return append(e, known->token, known->count);
+        return append_tokens(e, known->token, known->count);
     size_t count = 1;
     const int32_t whole = t->ignore_merges ? th_vocabulary_find_hashed(&t->vocabulary, hash, word, bytes) : -1;
     if (whole >= 0) {
-        if (append(e, &whole, 1))
+        if (append_tokens(e, &whole, 1))
             return th_error_code(t->ctx);
-    } else if (merge_word(e, word, bytes, &count) || append(e, t->word.token, count)) {
+    } else if (merge_word(e, word, bytes, &count) || append_tokens(e, t->word.token, count)) {
         return th_error_code(t->ctx);
     }
     if (bytes <= TH_CACHED_BYTES && count <= TH_CACHED_TOKENS)
-        remember(e, hash, word, bytes, count);
+        cache_word(e, hash, word, bytes, count);
     return TH_OK;
 }
 
@@ -197,7 +197,7 @@ static th_status encode_between(const encoding *e, bool normalized, th_piece pie
     size_t at = 0;
     const th_added_token *token;
     while ((token = th_added_search_next(&search, at))) {
-        if ((search.begin > at && next(e, th_piece_of(piece, at, search.begin))) || append(e, &token->id, 1))
+        if ((search.begin > at && next(e, th_piece_of(piece, at, search.begin))) || append_tokens(e, &token->id, 1))
             return th_error_code(e->t->ctx);
         at = search.end;
     }
@@ -229,8 +229,8 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs a text and a list");
     const encoding e = {t, operation, text, bytes, tokens};
     const size_t before = tokens->count;
-    if ((document && append(&e, t->template.before, t->template.n_before)) || (bytes > 0 && encode_text(&e)) ||
-        (document && append(&e, t->template.after, t->template.n_after))) {
+    if ((document && append_tokens(&e, t->template.before, t->template.n_before)) || (bytes > 0 && encode_text(&e)) ||
+        (document && append_tokens(&e, t->template.after, t->template.n_after))) {
         tokens->count = before;
         return th_error_code(t->ctx);
     }

@@ -40,7 +40,7 @@ static uint8_t filter_bit(uint64_t hash)
     return (uint8_t)(1u << (hash >> 61));
 }
 
-static const th_merge_slot *find(const th_merges *m, int32_t left, int32_t right)
+static const th_merge_slot *find_merge(const th_merges *m, int32_t left, int32_t right)
 {
     if (m->slots == 0)
         return NULL;
@@ -115,7 +115,7 @@ bool th_merges_add(th_merges *m, th_merge merge)
 
 bool th_merges_counts(const th_merges *m, size_t rank)
 {
-    return find(m, m->merge[rank].left, m->merge[rank].right)->rank == rank;
+    return find_merge(m, m->merge[rank].left, m->merge[rank].right)->rank == rank;
 }
 
 void th_merges_release(th_merges *m)
@@ -136,12 +136,12 @@ static const uint32_t no_rank = UINT32_MAX;
 
 static ranked rank_of(const th_merges *m, int32_t left, int32_t right)
 {
-    const th_merge_slot *slot = find(m, left, right);
+    const th_merge_slot *slot = find_merge(m, left, right);
     return slot ? (ranked){slot->rank, slot->result} : (ranked){no_rank, 0};
 }
 
 /* Returns the pair with the lowest rank; 0 if no pair is a merge. */
-static size_t lowest(const ranked *pair, size_t pairs)
+static size_t index_of_lowest(const ranked *pair, size_t pairs)
 {
     size_t best = 0;
     for (size_t i = 1; i < pairs; i++)
@@ -155,7 +155,7 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
     for (size_t i = 0; i + 1 < count; i++)
         pair[i] = rank_of(m, token[i], token[i + 1]);
     while (count > 1) {
-        const size_t best = lowest(pair, count - 1);
+        const size_t best = index_of_lowest(pair, count - 1);
         if (pair[best].rank == no_rank)
             break;
         token[best] = pair[best].result;
@@ -187,7 +187,7 @@ static void sift_down(uint64_t *heap, size_t count, size_t at)
     heap[at] = value;
 }
 
-static void push(uint64_t *heap, size_t *count, uint64_t value)
+static void push_to_heap(uint64_t *heap, size_t *count, uint64_t value)
 {
     size_t at = (*count)++;
     for (; at > 0 && heap[(at - 1) / 2] > value; at = (at - 1) / 2)
@@ -199,9 +199,9 @@ static void push_pair(const th_merges *m, th_word_memory *w, size_t *queued, uin
 {
     const th_link *link = w->link;
     const uint32_t next = link[at].next;
-    const th_merge_slot *slot = next == NO_LINK ? NULL : find(m, link[at].token, link[next].token);
+    const th_merge_slot *slot = next == NO_LINK ? NULL : find_merge(m, link[at].token, link[next].token);
     if (slot)
-        push(w->heap, queued, (uint64_t)slot->rank << 32 | at);
+        push_to_heap(w->heap, queued, (uint64_t)slot->rank << 32 | at);
 }
 
 /* Each merge removes one pair from the heap and adds at most two, so 2 count pairs are enough. */
@@ -222,7 +222,7 @@ static bool merge_long(const th_merges *m, th_word_memory *w, size_t count, size
         w->heap[0] = w->heap[--queued];
         sift_down(w->heap, queued, 0);
         const th_merge_slot *slot =
-            link[at].token < 0 || next == NO_LINK ? NULL : find(m, link[at].token, link[next].token);
+            link[at].token < 0 || next == NO_LINK ? NULL : find_merge(m, link[at].token, link[next].token);
         if (slot == NULL || slot->rank != top >> 32)
             continue; /* one of the two tokens has been merged since */
         link[at].token = slot->result;

@@ -63,7 +63,7 @@ static unsigned combining_class(utf8proc_int32_t code)
 }
 
 /* Appends a character's decomposition to the run. */
-static bool add(const th_normal_form *f, run *r, uint32_t code)
+static bool add_decomposition(const th_normal_form *f, run *r, uint32_t code)
 {
     if (!TH_GROW(r->code, r->capacity, r->count + LONGEST))
         return false;
@@ -150,7 +150,7 @@ static stability find_stability(th_normal_form *f, uint32_t code)
         return UNSTABLE;
     run *r = &f->single;
     r->count = 0;
-    if (!add(f, r, code) || !normalize_run(f, r))
+    if (!add_decomposition(f, r, code) || !normalize_run(f, r))
         return UNKNOWN;
     return r->count == 1 && r->code[0] == (utf8proc_int32_t)code ? STABLE : UNSTABLE;
 }
@@ -176,7 +176,7 @@ static bool may_combine(uint32_t code)
 
 /* -- texts -- */
 
-static bool append(th_text *out, const char *bytes, size_t count)
+static bool append_bytes(th_text *out, const char *bytes, size_t count)
 {
     if (!TH_GROW(out->bytes, out->capacity, out->count + count + 1))
         return false;
@@ -240,7 +240,7 @@ static bool read_run(th_normal_form *f, reading *r)
             if (stable == STABLE)
                 break;
         }
-        if (!add(f, &f->run, code))
+        if (!add_decomposition(f, &f->run, code))
             return false;
         at += (size_t)length;
     }
@@ -261,7 +261,7 @@ bool th_normal_form_apply(th_normal_form *f, const char *text, size_t bytes, th_
 {
     reading r = {.text = text, .bytes = bytes};
     while (r.at < bytes) {
-        if (!skip_stable(f, &r) || !append(out, text + r.copied, r.last - r.copied))
+        if (!skip_stable(f, &r) || !append_bytes(out, text + r.copied, r.last - r.copied))
             return false;
         r.copied = r.last;
         if (r.at < bytes && !(read_run(f, &r) && normalize_run(f, &f->run) && write_run(&f->run, out)))

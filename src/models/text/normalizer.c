@@ -77,8 +77,8 @@ static bool apply_strip(const th_normalizer_step *step, th_piece piece, th_text 
 
 /* -- all steps -- */
 
-static th_status apply(const th_normalizer_step *step, th_context *ctx, const char *operation, size_t limit,
-                       th_piece piece, th_text *out, size_t *first)
+static th_status apply_step(const th_normalizer_step *step, th_context *ctx, const char *operation, size_t limit,
+                            th_piece piece, th_text *out, size_t *first)
 {
     bool good = false;
     out->count = *first = 0;
@@ -108,7 +108,7 @@ th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *ope
     for (int i = 0; i < n->steps; i++) {
         th_text *out = &n->text[i % 2];
         size_t first;
-        if (apply(&n->step[i], ctx, operation, limit, *piece, out, &first))
+        if (apply_step(&n->step[i], ctx, operation, limit, *piece, out, &first))
             return th_error_code(ctx);
         *piece = (th_piece){.text = out->bytes ? out->bytes : "", .bytes = out->count, .first = first};
     }

@@ -48,7 +48,7 @@ static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
 }
 
 /* Changes the count of a pair in a word. */
-static bool change(th_pair_queue *q, int32_t left, int32_t right, int64_t times, size_t word)
+static bool change_count(th_pair_queue *q, int32_t left, int32_t right, int64_t times, size_t word)
 {
     const int64_t index = pair_of(q, left, right);
     if (index < 0)
@@ -79,7 +79,7 @@ static bool comes_before(const th_queued_pair *a, const th_queued_pair *b)
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static bool push(th_pair_queue *q, th_queued_pair queued)
+static bool push_queued(th_pair_queue *q, th_queued_pair queued)
 {
     if (!TH_GROW(q->heap, q->heap_capacity, q->queued + 1))
         return false;
@@ -90,7 +90,7 @@ static bool push(th_pair_queue *q, th_queued_pair queued)
     return true;
 }
 
-static th_queued_pair pop(th_pair_queue *q)
+static th_queued_pair pop_queued(th_pair_queue *q)
 {
     const th_queued_pair first = q->heap[0], last = q->heap[--q->queued];
     size_t at = 0;
@@ -111,7 +111,8 @@ static bool take_changed(th_pair_queue *q)
     for (size_t i = 0; i < q->n_changed; i++) {
         th_pair *pair = &q->pair[q->changed[i]];
         if (pair->times > 0) {
-            if (!push(q, (th_queued_pair){(uint64_t)pair->times, pair->left, pair->right, q->changed[i], pair->words}))
+            if (!push_queued(
+                    q, (th_queued_pair){(uint64_t)pair->times, pair->left, pair->right, q->changed[i], pair->words}))
                 return false;
         } else {
             free(pair->words.word);
@@ -140,7 +141,7 @@ bool th_pair_queue_begin(th_pair_queue *q)
     for (size_t w = 0; w < q->words; w++) {
         const th_training_word *word = &q->word[w];
         for (size_t i = 0; i + 1 < word->count; i++)
-            if (!change(q, q->token[word->first + i], q->token[word->first + i + 1], word->times, w))
+            if (!change_count(q, q->token[word->first + i], q->token[word->first + i + 1], word->times, w))
                 return false;
     }
     return take_changed(q);
@@ -149,7 +150,7 @@ bool th_pair_queue_begin(th_pair_queue *q)
 bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right)
 {
     while (q->queued > 0) {
-        q->current = pop(q);
+        q->current = pop_queued(q);
         const uint64_t times = (uint64_t)q->pair[q->current.pair].times;
         if (q->current.times == times) {
             *left = q->current.left;
@@ -157,7 +158,7 @@ bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, 
             return times >= 1 && times >= (uint64_t)min_frequency;
         }
         q->current.times = times;
-        if (!push(q, q->current)) {
+        if (!push_queued(q, q->current)) {
             q->out_of_memory = true;
             return false;
         }
@@ -167,7 +168,7 @@ bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, 
 }
 
 /* Whether a pair counts: its tokens together are shorter than the limit. */
-static bool counts(const th_vocabulary *v, int32_t a, int32_t b, int64_t max_bytes)
+static bool is_short_enough(const th_vocabulary *v, int32_t a, int32_t b, int64_t max_bytes)
 {
     return max_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < max_bytes;
 }
@@ -184,13 +185,14 @@ static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabul
             continue;
         }
         i += 2;
-        if (written > 0 &&
-            (!change(q, at[written - 1], left, -word->times, w) ||
-             (counts(v, at[written - 1], token, max_bytes) && !change(q, at[written - 1], token, word->times, w))))
+        if (written > 0 && (!change_count(q, at[written - 1], left, -word->times, w) ||
+                            (is_short_enough(v, at[written - 1], token, max_bytes) &&
+                             !change_count(q, at[written - 1], token, word->times, w))))
             return false;
         at[written++] = token;
-        if (i < word->count && (!change(q, right, at[i], -word->times, w) ||
-                                (counts(v, at[i], token, max_bytes) && !change(q, token, at[i], word->times, w))))
+        if (i < word->count &&
+            (!change_count(q, right, at[i], -word->times, w) ||
+             (is_short_enough(v, at[i], token, max_bytes) && !change_count(q, token, at[i], word->times, w))))
             return false;
     }
     word->count = written;

@@ -29,7 +29,7 @@ th_tokenizer *th_tokenizer_bytes_new(th_context *ctx)
 enum { CODE_POINTS = 0x110000 };
 
 /* Marks the code points that occur in the text, with a bit for each. */
-static void mark(const char *text, size_t bytes, uint8_t *occurs)
+static void mark_characters(const char *text, size_t bytes, uint8_t *occurs)
 {
     for (size_t at = 0; at < bytes;) {
         const int length = th_character_length(text + at, bytes - at);
@@ -74,7 +74,7 @@ th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, siz
         return NULL;
     uint8_t *occurs = calloc(CODE_POINTS / 8, 1);
     if (occurs)
-        mark(text, bytes, occurs);
+        mark_characters(text, bytes, occurs);
     const bool made = occurs &&
                       th_tokenizer_set_own_parts(t, operation, json_null(), json_pack("{s:s}", "type", "Fuse")) &&
                       add_characters(t, occurs);

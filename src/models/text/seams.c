@@ -5,7 +5,7 @@
 
 #include "models/text/characters.h"
 
-static uint64_t index_of(const th_seams *s, uint32_t left, uint32_t right)
+static uint64_t bit_index(const th_seams *s, uint32_t left, uint32_t right)
 {
     return th_hash_number(s->key, (uint64_t)left << 32 | right) & (TH_SEAM_BITS - 1);
 }
@@ -32,7 +32,7 @@ static void add_pairs(th_seams *s, const char *token, size_t bytes)
         next = at + length;
         if (next == bytes)
             break;
-        const uint64_t index = index_of(s, left, read_character(token, bytes, next, &length));
+        const uint64_t index = bit_index(s, left, read_character(token, bytes, next, &length));
         s->bit[index / 64] |= (uint64_t)1 << index % 64;
     }
 }
@@ -66,7 +66,7 @@ size_t th_seams_next(const th_seams *s, const th_vocabulary *v, const char *text
             return bytes;
         const size_t before = length;
         const uint32_t right = read_character(text, bytes, next, &length);
-        const uint64_t index = index_of(s, left, right);
+        const uint64_t index = bit_index(s, left, right);
         if ((s->bit[index / 64] >> index % 64 & 1) == 0 && th_vocabulary_find(v, text + at, before) >= 0 &&
             th_vocabulary_find(v, text + next, length) >= 0)
             return next;

@@ -26,7 +26,7 @@ void th_split_release(th_text_split *split)
     *split = (th_text_split){0};
 }
 
-static th_status cut(const cutting *c, int stage, th_piece piece);
+static th_status cut_piece(const cutting *c, int stage, th_piece piece);
 
 /* -- patterns -- */
 
@@ -55,7 +55,8 @@ static bool belong_together(th_split_behavior behavior, bool left_matches, bool 
 static th_status finish_word(const cutting *c, int stage, th_piece piece, part word)
 {
     const bool removed = word.match && c->split->stage[stage].behavior == TH_SPLIT_REMOVED;
-    return word.begin == word.end || removed ? TH_OK : cut(c, stage + 1, th_piece_of(piece, word.begin, word.end));
+    return word.begin == word.end || removed ? TH_OK
+                                             : cut_piece(c, stage + 1, th_piece_of(piece, word.begin, word.end));
 }
 
 /* Adds a part, which perhaps extends the word before. Otherwise that word is complete, and goes to the next stage. */
@@ -138,23 +139,23 @@ static th_status cut_by_spaces(const cutting *c, int stage, th_piece piece)
     whole.text = s->buffer->bytes;
     whole.bytes = s->buffer->count;
     if (!s->splits)
-        return cut(c, stage + 1, whole);
+        return cut_piece(c, stage + 1, whole);
     size_t begin = 0;
     for (size_t at = 1; at < whole.bytes; at++) {
         const char *next = memchr(whole.text + at, s->space[0], whole.bytes - at);
         at = next ? (size_t)(next - whole.text) : whole.bytes;
         if (whole.bytes - at < space || memcmp(next, s->space, space) != 0)
             continue;
-        if (cut(c, stage + 1, th_piece_of(whole, begin, at)))
+        if (cut_piece(c, stage + 1, th_piece_of(whole, begin, at)))
             return th_error_code(c->ctx);
         begin = at;
     }
-    return cut(c, stage + 1, th_piece_of(whole, begin, whole.bytes));
+    return cut_piece(c, stage + 1, th_piece_of(whole, begin, whole.bytes));
 }
 
 /* -- all stages -- */
 
-static th_status cut(const cutting *c, int stage, th_piece piece)
+static th_status cut_piece(const cutting *c, int stage, th_piece piece)
 {
     if (stage == c->split->stages)
         return c->sink.take(c->sink.user, piece.text, piece.bytes);
@@ -169,7 +170,7 @@ th_status th_split_text(const th_text_split *split, th_context *ctx, const char 
         const size_t valid = th_valid_bytes(text.text + at, text.bytes - at);
         th_piece piece = th_piece_of(text, at, at + valid);
         piece.continues = at > 0;
-        if (valid > 0 && cut(&c, 0, piece))
+        if (valid > 0 && cut_piece(&c, 0, piece))
             return th_error_code(ctx);
         at += valid;
         if (at < text.bytes && sink.take(sink.user, text.text + at, 1))

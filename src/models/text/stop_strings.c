@@ -6,7 +6,8 @@
 #include "models/core/context.h"
 #include "models/text/tokenizer.h"
 
-static th_status check(const th_tokenizer *t, const char *operation, const th_stop_stream *stream, const FILE *file)
+static th_status check_stream(const th_tokenizer *t, const char *operation, const th_stop_stream *stream,
+                              const FILE *file)
 {
     if (!th_tokenizer_usable(t, operation))
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
@@ -22,7 +23,7 @@ static th_status check(const th_tokenizer *t, const char *operation, const th_st
 }
 
 /* Returns the length of the longest stop string that the held text ends with, or 0. */
-static int ending(const th_stop_stream *s)
+static int held_stop_length(const th_stop_stream *s)
 {
     int longest = 0;
     for (int i = 0; i < s->count; i++) {
@@ -35,7 +36,7 @@ static int ending(const th_stop_stream *s)
 }
 
 /* Returns how many bytes at the end of the held text begin a stop string. */
-static int beginning(const th_stop_stream *s)
+static int held_beginning_length(const th_stop_stream *s)
 {
     for (int count = s->n_held; count > 0; count--)
         for (int i = 0; i < s->count; i++)
@@ -46,7 +47,7 @@ static int beginning(const th_stop_stream *s)
 }
 
 /* Writes all of the held text but the last `count` bytes. Returns false if writing fails. */
-static bool release(th_stop_stream *s, int count, FILE *file)
+static bool write_all_but(th_stop_stream *s, int count, FILE *file)
 {
     const size_t bytes = (size_t)(s->n_held - count);
     const bool good = fwrite(s->held, 1, bytes, file) == bytes;
@@ -56,19 +57,19 @@ static bool release(th_stop_stream *s, int count, FILE *file)
 }
 
 /* Takes one byte of the text. */
-static bool take(th_stop_stream *s, char byte, FILE *file)
+static bool take_byte(th_stop_stream *s, char byte, FILE *file)
 {
     s->held[s->n_held++] = byte;
-    const int stop = ending(s);
+    const int stop = held_stop_length(s);
     if (stop == 0)
-        return release(s, beginning(s), file);
-    const bool good = release(s, stop, file);
+        return write_all_but(s, held_beginning_length(s), file);
+    const bool good = write_all_but(s, stop, file);
     s->found = true;
     s->n_held = 0;
     return good;
 }
 
-static th_status written(const th_tokenizer *t, const char *operation, bool good, FILE *file)
+static th_status finish_writing(const th_tokenizer *t, const char *operation, bool good, FILE *file)
 {
     return good && fflush(file) == 0 ? TH_OK
                                      : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
@@ -91,16 +92,16 @@ static th_status write_text(const th_tokenizer *t, const char *operation, const 
         return th_fail_memory(t->ctx, operation, bytes);
     }
     for (size_t i = 0; i < bytes && good && !stream->found; i++)
-        good = take(stream, text[i], file);
+        good = take_byte(stream, text[i], file);
     free(text);
-    return status ? status : written(t, operation, good, file);
+    return status ? status : finish_writing(t, operation, good, file);
 }
 
 th_status th_tokenizer_write_until(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                    th_stop_stream *stream, FILE *file)
 {
     static const char operation[] = "tokenizer_write_until";
-    if (check(tokenizer, operation, stream, file) != TH_OK)
+    if (check_stream(tokenizer, operation, stream, file) != TH_OK)
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     return stream->found ? TH_OK : write_text(tokenizer, operation, tokens, count, false, stream, file);
 }
@@ -108,9 +109,9 @@ th_status th_tokenizer_write_until(const th_tokenizer *tokenizer, const int32_t 
 th_status th_tokenizer_write_until_end(const th_tokenizer *tokenizer, th_stop_stream *stream, FILE *file)
 {
     static const char operation[] = "tokenizer_write_until_end";
-    if (check(tokenizer, operation, stream, file) != TH_OK)
+    if (check_stream(tokenizer, operation, stream, file) != TH_OK)
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     if (!stream->found && write_text(tokenizer, operation, NULL, 0, true, stream, file) != TH_OK)
         return th_error_code(tokenizer->ctx);
-    return stream->found ? TH_OK : written(tokenizer, operation, release(stream, 0, file), file);
+    return stream->found ? TH_OK : finish_writing(tokenizer, operation, write_all_but(stream, 0, file), file);
 }

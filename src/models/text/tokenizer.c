@@ -231,19 +231,19 @@ bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_tok
 
 /* -- queries -- */
 
-static bool alive(const th_tokenizer *t)
+static bool is_alive(const th_tokenizer *t)
 {
     return t != NULL && !t->freed;
 }
 
 int64_t th_tokenizer_size(const th_tokenizer *tokenizer)
 {
-    return alive(tokenizer) ? (int64_t)tokenizer->vocabulary.size : 0;
+    return is_alive(tokenizer) ? (int64_t)tokenizer->vocabulary.size : 0;
 }
 
 const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes)
 {
-    const bool exists = alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
+    const bool exists = is_alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
     if (bytes)
         *bytes = exists ? tokenizer->vocabulary.entry[token].text_bytes : 0;
     return exists ? th_vocabulary_text(&tokenizer->vocabulary, (int32_t)token) : NULL;
@@ -251,7 +251,7 @@ const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, siz
 
 bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
 {
-    return alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token) &&
+    return is_alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token) &&
            tokenizer->vocabulary.entry[token].special;
 }
 
@@ -291,7 +291,7 @@ static bool find_written(const th_tokenizer *t, const char *content, size_t byte
 
 int64_t th_tokenizer_find(const th_tokenizer *tokenizer, const char *content)
 {
-    if (!alive(tokenizer) || content == NULL)
+    if (!is_alive(tokenizer) || content == NULL)
         return -1;
     const size_t bytes = strlen(content);
     int32_t id = find_added(tokenizer, content, bytes);
@@ -345,10 +345,10 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
 
 const th_truncation *th_tokenizer_truncation(const th_tokenizer *tokenizer)
 {
-    return alive(tokenizer) && tokenizer->truncates ? &tokenizer->truncation : NULL;
+    return is_alive(tokenizer) && tokenizer->truncates ? &tokenizer->truncation : NULL;
 }
 
 const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer)
 {
-    return alive(tokenizer) && tokenizer->pads ? &tokenizer->padding : NULL;
+    return is_alive(tokenizer) && tokenizer->pads ? &tokenizer->padding : NULL;
 }

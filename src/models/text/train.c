@@ -19,7 +19,7 @@ static bool refuse(th_context *ctx, const char *sentence)
     return false;
 }
 
-static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *o)
+static bool check_options(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *o)
 {
     if ((text == NULL && bytes > 0) || o == NULL)
         return refuse(ctx, "needs a text and options");
@@ -157,7 +157,7 @@ static bool learn_merges(th_tokenizer *t, const th_bpe_options *o, th_pair_queue
 
 th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options)
 {
-    if (!th_usable_context(ctx, operation) || !check(ctx, text, bytes, options))
+    if (!th_usable_context(ctx, operation) || !check_options(ctx, text, bytes, options))
         return NULL;
     th_tokenizer *t = th_tokenizer_make(ctx, operation);
     if (t == NULL)

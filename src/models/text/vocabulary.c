@@ -4,7 +4,7 @@
 #include "models/text/grow.h"
 
 /* Stores bytes in the pool, and sets *offset. */
-static bool store(th_vocabulary *v, const char *bytes, size_t count, size_t *offset)
+static bool add_to_pool(th_vocabulary *v, const char *bytes, size_t count, size_t *offset)
 {
     if (count >= UINT32_MAX || !TH_GROW(v->pool, v->pool_capacity, v->pool_bytes + count + 1))
         return false;
@@ -19,7 +19,7 @@ static bool store(th_vocabulary *v, const char *bytes, size_t count, size_t *off
 /* Stores the bytes of an entry in the pool. They are also its text. */
 static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
 {
-    if (!store(v, bytes, count, &e->offset))
+    if (!add_to_pool(v, bytes, count, &e->offset))
         return false;
     e->text = e->offset;
     e->bytes = e->text_bytes = (uint32_t)count;
@@ -50,13 +50,13 @@ bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size
         e->text_bytes = e->bytes;
         return true;
     }
-    if (!store(v, text, count, &e->text))
+    if (!add_to_pool(v, text, count, &e->text))
         return false;
     e->text_bytes = (uint32_t)count;
     return true;
 }
 
-static void insert(th_vocabulary *v, int32_t id)
+static void insert_slot(th_vocabulary *v, int32_t id)
 {
     const uint64_t hash = th_hash_bytes(v->key, th_vocabulary_bytes(v, id), v->entry[id].bytes);
     size_t at = (size_t)hash & (v->slots - 1);
@@ -80,9 +80,9 @@ bool th_vocabulary_index(th_vocabulary *v, int32_t id)
         v->slots = slots;
         for (size_t i = 0; i < v->size; i++)
             if (v->entry[i].indexed)
-                insert(v, (int32_t)i);
+                insert_slot(v, (int32_t)i);
     }
-    insert(v, id);
+    insert_slot(v, id);
     v->entry[id].indexed = true;
     v->used++;
     return true;

@@ -112,7 +112,7 @@ static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, con
 
 /* -- tokenizer.json -- */
 
-static json_t *or_null(json_t *value)
+static json_t *null_if_missing(json_t *value)
 {
     return value ? value : json_null();
 }
@@ -120,10 +120,10 @@ static json_t *or_null(json_t *value)
 /* Keeps truncation, padding, normalizer and decoder, and reads the first three. */
 static bool read_settings(th_tokenizer *t, const th_json_source *source, const json_t *file)
 {
-    t->truncation_json = json_incref(or_null(json_object_get(file, "truncation")));
-    t->padding_json = json_incref(or_null(json_object_get(file, "padding")));
-    t->normalizer_json = json_incref(or_null(json_object_get(file, "normalizer")));
-    t->decoder_json = json_incref(or_null(json_object_get(file, "decoder")));
+    t->truncation_json = json_incref(null_if_missing(json_object_get(file, "truncation")));
+    t->padding_json = json_incref(null_if_missing(json_object_get(file, "padding")));
+    t->normalizer_json = json_incref(null_if_missing(json_object_get(file, "normalizer")));
+    t->decoder_json = json_incref(null_if_missing(json_object_get(file, "decoder")));
     return th_read_truncation(source, t->truncation_json, &t->truncation, &t->truncates) &&
            th_read_padding(source, t->padding_json, &t->padding, &t->pads) &&
            th_normalizer_read(&t->normalizer, source, t->normalizer_json) == TH_OK;
@@ -145,12 +145,14 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
         if (!is_small(source, file, kept[i]))
             return false;
     return read_settings(t, source, file) &&
-           th_tokenizer_set_pre_tokenizer(t, source, or_null(json_object_get(file, "pre_tokenizer"))) == TH_OK &&
+           th_tokenizer_set_pre_tokenizer(t, source, null_if_missing(json_object_get(file, "pre_tokenizer"))) ==
+               TH_OK &&
            th_decoder_read(&t->decoder, source, t->decoder_json, t->byte_level) == TH_OK &&
            th_read_model(t, source, model) &&
            read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
            th_tokenizer_find_texts(t, operation) &&
-           th_tokenizer_set_post_processor(t, source, or_null(json_object_get(file, "post_processor"))) == TH_OK;
+           th_tokenizer_set_post_processor(t, source, null_if_missing(json_object_get(file, "post_processor"))) ==
+               TH_OK;
 }
 
 th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file)

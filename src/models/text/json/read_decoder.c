@@ -19,7 +19,7 @@ static th_status refuse(const part *p, const char *sentence)
 }
 
 /* Returns a new step, or NULL with the error stored. */
-static th_decoder_step *add(const part *p, th_decoder_kind kind)
+static th_decoder_step *add_step(const part *p, th_decoder_kind kind)
 {
     th_decoder *d = p->d;
     if (p->byte_level)
@@ -53,7 +53,7 @@ static th_status read_strip(part *p, const json_t *value)
         p->stripped = true;
         return TH_OK;
     }
-    th_decoder_step *step = add(p, TH_DECODE_STRIP);
+    th_decoder_step *step = add_step(p, TH_DECODE_STRIP);
     if (step == NULL)
         return th_error_code(p->source->ctx);
     memcpy(step->character, character, sizeof character);
@@ -67,7 +67,7 @@ static th_status read_metaspace(part *p, const json_t *value)
     th_metaspace metaspace;
     if (!th_read_metaspace(p->source, value, &metaspace))
         return th_error_code(p->source->ctx);
-    th_decoder_step *step = add(p, TH_DECODE_METASPACE);
+    th_decoder_step *step = add_step(p, TH_DECODE_METASPACE);
     if (step == NULL)
         return th_error_code(p->source->ctx);
     memcpy(step->character, metaspace.space, sizeof step->character);
@@ -105,7 +105,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
     if (strcmp(type, "ByteLevel") == 0)
         return p->byte_level ? TH_OK : refuse(p, "is ByteLevel, but the pre_tokenizer is not");
     if (strcmp(type, "Replace") == 0) {
-        th_decoder_step *step = add(p, TH_DECODE_REPLACE);
+        th_decoder_step *step = add_step(p, TH_DECODE_REPLACE);
         return step ? th_read_replacement(p->source, value, "decoder", &step->replace) : th_error_code(p->source->ctx);
     }
     if (strcmp(type, "Strip") == 0)

@@ -180,7 +180,7 @@ bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const js
 /* -- options -- */
 
 /* Whether a member is null, "" or missing. */
-static bool empty(const th_json_source *source, const json_t *model, const char *key)
+static bool check_empty(const th_json_source *source, const json_t *model, const char *key)
 {
     const json_t *value = json_object_get(model, key);
     if (value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
@@ -190,7 +190,7 @@ static bool empty(const th_json_source *source, const json_t *model, const char 
     return false;
 }
 
-static bool flag(const th_json_source *source, const json_t *model, const char *key, bool *value)
+static bool read_flag(const th_json_source *source, const json_t *model, const char *key, bool *value)
 {
     const json_t *member = json_object_get(model, key);
     *value = false;
@@ -207,10 +207,10 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         return refuse(source, "its model uses BPE dropout, which is not supported");
     if (unknown && !json_is_null(unknown) && !json_is_string(unknown))
         return refuse(source, "its unk_token is not a string");
-    if (!empty(source, model, "continuing_subword_prefix") || !empty(source, model, "end_of_word_suffix") ||
-        !flag(source, model, "fuse_unk", &t->fuse_unknown) ||
-        !flag(source, model, "byte_fallback", &t->byte_fallback) ||
-        !flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
+    if (!check_empty(source, model, "continuing_subword_prefix") || !check_empty(source, model, "end_of_word_suffix") ||
+        !read_flag(source, model, "fuse_unk", &t->fuse_unknown) ||
+        !read_flag(source, model, "byte_fallback", &t->byte_fallback) ||
+        !read_flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
         !read_merges(t, source, vocab, json_object_get(model, "merges")))
         return false;
     if (json_is_string(unknown) && !id_of(vocab, json_string_value(unknown), &t->unknown))

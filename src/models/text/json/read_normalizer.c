@@ -11,7 +11,7 @@ static th_status refuse(const th_json_source *source, const char *sentence)
 }
 
 /* Adds a step without parameters. */
-static th_normalizer_step *add(th_normalizer *n, const th_json_source *source, th_normalizer_kind kind)
+static th_normalizer_step *add_step(th_normalizer *n, const th_json_source *source, th_normalizer_kind kind)
 {
     if (n->steps == TH_MAX_NORMALIZERS) {
         refuse(source, "has more than 16 steps");
@@ -23,7 +23,7 @@ static th_normalizer_step *add(th_normalizer *n, const th_json_source *source, t
 
 static th_status add_form(th_normalizer *n, const th_json_source *source, th_form form)
 {
-    th_normalizer_step *step = add(n, source, TH_NORMALIZE_FORM);
+    th_normalizer_step *step = add_step(n, source, TH_NORMALIZE_FORM);
     if (step == NULL)
         return th_error_code(source->ctx);
     step->form = th_normal_form_new(form);
@@ -32,7 +32,7 @@ static th_status add_form(th_normalizer *n, const th_json_source *source, th_for
 
 static th_status add_strip(th_normalizer *n, const th_json_source *source, const json_t *value)
 {
-    th_normalizer_step *step = add(n, source, TH_NORMALIZE_STRIP);
+    th_normalizer_step *step = add_step(n, source, TH_NORMALIZE_STRIP);
     return step && th_json_boolean(source, value, "strip_left", &step->left) &&
                    th_json_boolean(source, value, "strip_right", &step->right)
                ? TH_OK
@@ -41,14 +41,14 @@ static th_status add_strip(th_normalizer *n, const th_json_source *source, const
 
 static th_status add_prepend(th_normalizer *n, const th_json_source *source, const json_t *value)
 {
-    th_normalizer_step *step = add(n, source, TH_NORMALIZE_PREPEND);
+    th_normalizer_step *step = add_step(n, source, TH_NORMALIZE_PREPEND);
     return step ? th_read_text(source, value, "prepend", &step->replace.content, &step->replace.content_bytes)
                 : th_error_code(source->ctx);
 }
 
 static th_status add_replace(th_normalizer *n, const th_json_source *source, const json_t *value)
 {
-    th_normalizer_step *step = add(n, source, TH_NORMALIZE_REPLACE);
+    th_normalizer_step *step = add_step(n, source, TH_NORMALIZE_REPLACE);
     return step ? th_read_replacement(source, value, "normalizer", &step->replace) : th_error_code(source->ctx);
 }
 
@@ -65,9 +65,9 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
         if (strcmp(type, forms[form]) == 0)
             return add_form(n, source, (th_form)form);
     if (strcmp(type, "Lowercase") == 0)
-        return add(n, source, TH_NORMALIZE_LOWER) ? TH_OK : th_error_code(source->ctx);
+        return add_step(n, source, TH_NORMALIZE_LOWER) ? TH_OK : th_error_code(source->ctx);
     if (strcmp(type, "StripAccents") == 0)
-        return add(n, source, TH_NORMALIZE_ACCENTS) ? TH_OK : th_error_code(source->ctx);
+        return add_step(n, source, TH_NORMALIZE_ACCENTS) ? TH_OK : th_error_code(source->ctx);
     if (strcmp(type, "Strip") == 0)
         return add_strip(n, source, value);
     if (strcmp(type, "Prepend") == 0)

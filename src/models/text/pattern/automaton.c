@@ -23,37 +23,37 @@ struct th_automaton {
     uint16_t *transition; /* [states][classes]: 2 * the next state, + 1 if a match ends before the character */
     int states, classes;  /* their numbers, with NO_CLASS and END_OF_TEXT */
     const th_character_sets *sets;
-    uint64_t members[MAX_CLASSES]; /* which sets have the characters of a class: bit i for set i */
+    uint64_t in_sets[MAX_CLASSES]; /* which sets have the characters of a class: bit i for set i */
     uint8_t class_of[CODES];       /* NO_CLASS: not known yet */
 };
 
 /* -- classes -- */
 
 /* Returns the sets that have a character with these properties. */
-static uint64_t members_of(const th_automaton *a, uint32_t code, uint32_t properties)
+static uint64_t sets_with(const th_automaton *a, uint32_t code, uint32_t properties)
 {
-    uint64_t members = 0;
+    uint64_t in_sets = 0;
     for (size_t i = 0; i < a->sets->sets; i++)
-        members |= (uint64_t)th_character_sets_have(a->sets, i, code, properties) << i;
-    return members;
+        in_sets |= (uint64_t)th_character_sets_have(a->sets, i, code, properties) << i;
+    return in_sets;
 }
 
 /* Returns the class of characters in these sets; a->classes if it does not exist. */
-static int find_class(const th_automaton *a, uint64_t members)
+static int find_class(const th_automaton *a, uint64_t in_sets)
 {
     int i = FIRST_CLASS;
-    while (i < a->classes && a->members[i] != members)
+    while (i < a->classes && a->in_sets[i] != in_sets)
         i++;
     return i;
 }
 
-static bool add_class(th_automaton *a, uint64_t members)
+static bool add_class(th_automaton *a, uint64_t in_sets)
 {
-    if (find_class(a, members) < a->classes)
+    if (find_class(a, in_sets) < a->classes)
         return true;
     if (a->classes == MAX_CLASSES)
         return false;
-    a->members[a->classes++] = members;
+    a->in_sets[a->classes++] = in_sets;
     return true;
 }
 
@@ -63,12 +63,12 @@ static bool add_classes_from(th_automaton *a, uint32_t code)
 {
     const uint32_t separators = th_unicode_categories("Z"), controls = th_unicode_categories("Cc");
     if (code < 0x80)
-        return add_class(a, members_of(a, code, th_unicode_properties(code)));
-    bool added = add_class(a, members_of(a, code, controls | TH_SPACE));
+        return add_class(a, sets_with(a, code, th_unicode_properties(code)));
+    bool added = add_class(a, sets_with(a, code, controls | TH_SPACE));
     for (int category = 0; added && category < TH_CATEGORIES; category++) {
         const uint32_t property = UINT32_C(1) << category, space = property & separators ? TH_SPACE : 0;
-        added = add_class(a, members_of(a, code, property | space)) &&
-                add_class(a, members_of(a, code, property | space | TH_HAN));
+        added = add_class(a, sets_with(a, code, property | space)) &&
+                add_class(a, sets_with(a, code, property | space | TH_HAN));
     }
     return added;
 }
@@ -89,7 +89,7 @@ static bool find_classes(th_automaton *a)
  * character: a text may repeat any of them, and finding a class may take thousands of comparisons. */
 static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t code)
 {
-    const int class = find_class(a, members_of(a, code, th_unicode_properties(code)));
+    const int class = find_class(a, sets_with(a, code, th_unicode_properties(code)));
     a->class_of[code] = (uint8_t) class;
     return class;
 }
@@ -112,7 +112,7 @@ typedef struct building {
 /* A transition in progress. */
 typedef struct moving {
     const th_program *p;
-    uint64_t members; /* of the next character; 0 at the end of the text */
+    uint64_t in_sets; /* of the next character; 0 at the end of the text */
     bool ends;
     bool visited[MAX_STEPS], listed[MAX_STEPS];
     bool accepts;
@@ -120,21 +120,21 @@ typedef struct moving {
 } moving;
 
 /* Follows a step up to those that read a character. */
-static void follow(moving *m, int at)
+static void follow_step(moving *m, int at)
 {
     const th_program_step *s = &m->p->step[at];
     if (m->accepts || m->visited[at])
         return;
     m->visited[at] = true;
-    const bool has = !m->ends && (m->members >> s->set & 1);
+    const bool has = !m->ends && (m->in_sets >> s->set & 1);
     if (s->kind == TH_STEP_ACCEPT) {
         m->accepts = true;
     } else if (s->kind == TH_STEP_BRANCH) {
-        follow(m, s->next);
-        follow(m, s->other);
+        follow_step(m, s->next);
+        follow_step(m, s->other);
     } else if (s->kind != TH_STEP_READ) {
         if (has == (s->kind == TH_STEP_AHEAD))
-            follow(m, s->next);
+            follow_step(m, s->next);
     } else if (has && !m->listed[s->next]) {
         m->listed[s->next] = true;
         m->next.step[m->next.count++] = (uint8_t)s->next;
@@ -156,9 +156,9 @@ static int state_of(building *b, const list *steps)
 /* Sets the transition from a state by a character of a class. Returns false if there are too many states. */
 static bool set_transition(building *b, int state, int class)
 {
-    moving m = {.p = b->p, .members = b->a->members[class], .ends = class == END_OF_TEXT};
+    moving m = {.p = b->p, .in_sets = b->a->in_sets[class], .ends = class == END_OF_TEXT};
     for (int i = 0; i < b->state[state].count; i++)
-        follow(&m, b->state[state].step[i]);
+        follow_step(&m, b->state[state].step[i]);
     const int next = state_of(b, &m.next);
     b->a->transition[state * b->a->classes + class] = (uint16_t)(2 * next + m.accepts);
     return next < MAX_STATES;
@@ -186,7 +186,7 @@ static bool find_states(building *b, bool *fits)
 /* -- automata -- */
 
 /* Returns the automaton of a program. Sets *fits to false if it is too large. Returns NULL if out of memory. */
-static th_automaton *build(const th_program *program, bool *fits)
+static th_automaton *build_automaton(const th_program *program, bool *fits)
 {
     th_automaton *a = calloc(1, sizeof *a);
     building *b = calloc(1, sizeof *b);
@@ -211,7 +211,7 @@ bool th_automaton_new(const th_program *program, th_automaton **automaton)
                 program->sets.ranges <= MAX_RANGES;
     if (!fits)
         return true;
-    th_automaton *a = build(program, &fits);
+    th_automaton *a = build_automaton(program, &fits);
     if (a == NULL)
         return false;
     if (fits)

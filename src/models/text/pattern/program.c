@@ -17,12 +17,12 @@ typedef struct compiler {
     th_program *p;
 } compiler;
 
-static paths both(int step)
+static paths same_paths(int step)
 {
     return (paths){step, step};
 }
 
-static int add(compiler *c, th_program_step step)
+static int add_step(compiler *c, th_program_step step)
 {
     c->p->step[c->p->steps] = step;
     return c->p->steps++;
@@ -45,7 +45,7 @@ static int compile(compiler *c, int node, paths next);
 /* -- repetitions -- */
 
 /* Returns a branch that repeats a node, or else ends the repetition. */
-static th_program_step choice(const th_tree_node *node, int repeated, int next)
+static th_program_step repeat_branch(const th_tree_node *node, int repeated, int next)
 {
     return node->lazy ? (th_program_step){.kind = TH_STEP_BRANCH, .next = next, .other = repeated}
                       : (th_program_step){.kind = TH_STEP_BRANCH, .next = repeated, .other = next};
@@ -54,13 +54,13 @@ static th_program_step choice(const th_tree_node *node, int repeated, int next)
 /* Adds a repetition without a limit: of `least` iterations the last. */
 static int compile_loop(compiler *c, const th_tree_node *node, paths next)
 {
-    const int loop = add(c, choice(node, 0, next.read));
+    const int loop = add_step(c, repeat_branch(node, 0, next.read));
     const int body = compile(c, node->first, (paths){loop, next.read});
     *(node->lazy ? &c->p->step[loop].other : &c->p->step[loop].next) = body;
     if (next.read == next.empty)
         return node->least > 0 ? body : loop;
     const int first = c->tree->node[node->first].empty ? compile(c, node->first, (paths){loop, next.empty}) : body;
-    return node->least > 0 ? first : add(c, choice(node, first, next.empty));
+    return node->least > 0 ? first : add_step(c, repeat_branch(node, first, next.empty));
 }
 
 /* Returns the paths to one more iteration before others; an optional one may end the repetition. */
@@ -68,14 +68,14 @@ static paths compile_iteration(compiler *c, const th_tree_node *node, paths iter
 {
     paths before;
     const bool same = iterations.read == iterations.empty;
-    before.read = compile(c, node->first, both(iterations.read));
+    before.read = compile(c, node->first, same_paths(iterations.read));
     if (optional)
-        before.read = add(c, choice(node, before.read, end.read));
+        before.read = add_step(c, repeat_branch(node, before.read, end.read));
     if (same && (!optional || end.read == end.empty))
-        return both(before.read);
+        return same_paths(before.read);
     before.empty = compile(c, node->first, iterations);
     if (optional)
-        before.empty = add(c, choice(node, before.empty, end.empty));
+        before.empty = add_step(c, repeat_branch(node, before.empty, end.empty));
     return before;
 }
 
@@ -87,7 +87,7 @@ static int compile_repeat(compiler *c, const th_tree_node *node, paths next)
         entry.empty = compile_loop(c, node, next);
         entry.read = entry.empty;
         if (next.read != next.empty && node->least > 1)
-            entry.read = compile_loop(c, node, both(next.read));
+            entry.read = compile_loop(c, node, same_paths(next.read));
     }
     for (int i = node->least; i < node->most; i++)
         entry = compile_iteration(c, node, entry, next, true);
@@ -105,7 +105,7 @@ static int compile_sequence(compiler *c, int node, paths next)
         if (!n->empty)
             next.empty = next.read;
         const int empty = compile(c, n->second, next);
-        next.read = next.read == next.empty ? empty : compile(c, n->second, both(next.read));
+        next.read = next.read == next.empty ? empty : compile(c, n->second, same_paths(next.read));
         next.empty = empty;
     }
     return compile(c, node, next);
@@ -117,16 +117,17 @@ static int compile_either(compiler *c, int node, paths next)
     int entry = -1;
     for (; n->kind == TH_TREE_EITHER; node = n->first, n = &c->tree->node[node]) {
         const int second = compile(c, n->second, next);
-        entry = entry < 0 ? second : add(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = second, .other = entry});
+        entry =
+            entry < 0 ? second : add_step(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = second, .other = entry});
     }
     const int first = compile(c, node, next);
-    return add(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = first, .other = entry});
+    return add_step(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = first, .other = entry});
 }
 
 /* Adds the steps of a node that are a match alone. Returns the first of them. */
 static int compile_inner(compiler *c, int node)
 {
-    return compile(c, node, both(add(c, (th_program_step){.kind = TH_STEP_ACCEPT})));
+    return compile(c, node, same_paths(add_step(c, (th_program_step){.kind = TH_STEP_ACCEPT})));
 }
 
 static int compile_ahead(compiler *c, const th_tree_node *node, int next)
@@ -134,11 +135,12 @@ static int compile_ahead(compiler *c, const th_tree_node *node, int next)
     const bool negated = node->kind == TH_TREE_NOT_AHEAD;
     const th_tree_node *body = &c->tree->node[node->first];
     if (body->kind == TH_TREE_SET)
-        return add(
+        return add_step(
             c, (th_program_step){.kind = negated ? TH_STEP_NOT_AHEAD : TH_STEP_AHEAD, .set = body->set, .next = next});
     c->p->plain = false;
     const int inner = compile_inner(c, node->first);
-    return add(c, (th_program_step){.kind = negated ? TH_STEP_NOT_LOOK : TH_STEP_LOOK, .next = next, .inner = inner});
+    return add_step(c,
+                    (th_program_step){.kind = negated ? TH_STEP_NOT_LOOK : TH_STEP_LOOK, .next = next, .inner = inner});
 }
 
 static int compile_behind(compiler *c, const th_tree_node *node, int next)
@@ -148,11 +150,11 @@ static int compile_behind(compiler *c, const th_tree_node *node, int next)
     p->plain = false;
     p->behind += (size_t)length;
     p->pass[p->passes++] = (th_program_pass){begin, p->steps};
-    return add(c, (th_program_step){.kind = node->kind == TH_TREE_BEHIND ? TH_STEP_BEHIND : TH_STEP_NOT_BEHIND,
-                                    .next = next,
-                                    .inner = inner,
-                                    .length = length,
-                                    .row = row_of(p, inner)});
+    return add_step(c, (th_program_step){.kind = node->kind == TH_TREE_BEHIND ? TH_STEP_BEHIND : TH_STEP_NOT_BEHIND,
+                                         .next = next,
+                                         .inner = inner,
+                                         .length = length,
+                                         .row = row_of(p, inner)});
 }
 
 /* If the group matches at least one character, nothing continues at `other`. */
@@ -160,11 +162,11 @@ static int compile_atomic(compiler *c, const th_tree_node *node, paths next)
 {
     c->p->plain = false;
     const int inner = compile_inner(c, node->first), row = row_of(c->p, next.read);
-    return add(c, (th_program_step){.kind = TH_STEP_ATOMIC,
-                                    .next = next.read,
-                                    .other = node->empty ? next.empty : inner,
-                                    .inner = inner,
-                                    .row = row});
+    return add_step(c, (th_program_step){.kind = TH_STEP_ATOMIC,
+                                         .next = next.read,
+                                         .other = node->empty ? next.empty : inner,
+                                         .inner = inner,
+                                         .row = row});
 }
 
 static int compile(compiler *c, int node, paths next)
@@ -174,7 +176,7 @@ static int compile(compiler *c, int node, paths next)
         next.empty = next.read;
     switch (n->kind) {
     case TH_TREE_SET:
-        return add(c, (th_program_step){.kind = TH_STEP_READ, .set = n->set, .next = next.read});
+        return add_step(c, (th_program_step){.kind = TH_STEP_READ, .set = n->set, .next = next.read});
     case TH_TREE_SEQUENCE:
         return compile_sequence(c, node, next);
     case TH_TREE_EITHER:

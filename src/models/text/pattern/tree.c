@@ -24,8 +24,8 @@ typedef struct reader {
     int groups; /* open */
 } reader;
 
-static void complain(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void complain(reader *r, const char *format, ...)
+static void set_reason(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set_reason(reader *r, const char *format, ...)
 {
     if (r->reason[0] || r->out_of_memory)
         return;
@@ -53,20 +53,20 @@ static bool next_is_one_of(const reader *r, const char *characters)
 
 /* -- costs -- */
 
-static int limited(int64_t number)
+static int limit_steps(int64_t number)
 {
     return number > TH_MAX_PATTERN_STEPS ? TH_MAX_PATTERN_STEPS + 1 : (int)number;
 }
 
 /* Returns the sum of both, and of some steps. */
-static th_tree_cost sum(th_tree_cost a, th_tree_cost b, int steps)
+static th_tree_cost add_costs(th_tree_cost a, th_tree_cost b, int steps)
 {
-    return (th_tree_cost){limited((int64_t)a.steps + b.steps + steps), limited((int64_t)a.kept + b.kept)};
+    return (th_tree_cost){limit_steps((int64_t)a.steps + b.steps + steps), limit_steps((int64_t)a.kept + b.kept)};
 }
 
-static th_tree_cost times(th_tree_cost cost, int count)
+static th_tree_cost multiply_cost(th_tree_cost cost, int count)
 {
-    return (th_tree_cost){limited((int64_t)cost.steps * count), limited((int64_t)cost.kept * count)};
+    return (th_tree_cost){limit_steps((int64_t)cost.steps * count), limit_steps((int64_t)cost.kept * count)};
 }
 
 /* Sets the costs of a repetition. A body that can match the empty string has different steps before and after the first
@@ -76,13 +76,15 @@ static void set_cost_of_repeat(th_tree_node *node, const th_tree_node *body)
     const bool any = node->most == TH_ANY_COUNT;
     const int certain = any ? (node->least > 0 ? node->least - 1 : 0) : node->least;
     const int perhaps = any ? 0 : node->most - node->least;
-    const th_tree_cost one = {1, 0}, loop = sum(body->empty ? body->repeated : body->cost, one, 0);
-    const th_tree_cost plain = sum(times(body->cost, certain), times(sum(body->cost, one, 0), perhaps), 0);
-    const th_tree_cost again = sum(times(body->repeated, certain), times(sum(body->repeated, one, 0), perhaps), 0);
-    node->cost = any ? sum(plain, loop, 0) : plain;
-    node->repeated = sum(plain, again, 0);
+    const th_tree_cost one = {1, 0}, loop = add_costs(body->empty ? body->repeated : body->cost, one, 0);
+    const th_tree_cost plain =
+        add_costs(multiply_cost(body->cost, certain), multiply_cost(add_costs(body->cost, one, 0), perhaps), 0);
+    const th_tree_cost again =
+        add_costs(multiply_cost(body->repeated, certain), multiply_cost(add_costs(body->repeated, one, 0), perhaps), 0);
+    node->cost = any ? add_costs(plain, loop, 0) : plain;
+    node->repeated = add_costs(plain, again, 0);
     if (any)
-        node->repeated = sum(node->repeated, times(loop, 3), 0);
+        node->repeated = add_costs(node->repeated, multiply_cost(loop, 3), 0);
 }
 
 /* Sets what a node has because of its parts. */
@@ -99,38 +101,38 @@ static void set_properties(const reader *r, th_tree_node *node)
         break;
     case TH_TREE_SEQUENCE:
         node->empty = first->empty && second->empty;
-        node->length = first->length < 0 || second->length < 0 ? -1 : limited(first->length + second->length);
-        node->cost = sum(first->cost, second->cost, 0);
-        node->repeated = sum(first->repeated, sum(second->cost, second->repeated, 0), 0);
+        node->length = first->length < 0 || second->length < 0 ? -1 : limit_steps(first->length + second->length);
+        node->cost = add_costs(first->cost, second->cost, 0);
+        node->repeated = add_costs(first->repeated, add_costs(second->cost, second->repeated, 0), 0);
         if (first->kind != TH_TREE_SEQUENCE)
-            node->repeated = sum(node->repeated, first->cost, 0);
+            node->repeated = add_costs(node->repeated, first->cost, 0);
         break;
     case TH_TREE_EITHER:
         node->empty = first->empty || second->empty;
         node->length = first->length == second->length ? first->length : -1;
-        node->cost = sum(first->cost, second->cost, 1);
-        node->repeated = sum(first->repeated, second->repeated, 1);
+        node->cost = add_costs(first->cost, second->cost, 1);
+        node->repeated = add_costs(first->repeated, second->repeated, 1);
         break;
     case TH_TREE_REPEAT:
         node->empty = node->least == 0 || first->empty;
         node->length =
-            node->least == node->most && first->length >= 0 ? limited((int64_t)first->length * node->least) : -1;
+            node->least == node->most && first->length >= 0 ? limit_steps((int64_t)first->length * node->least) : -1;
         set_cost_of_repeat(node, first);
         break;
     case TH_TREE_ATOMIC:
         node->empty = first->empty;
         node->length = first->length;
-        node->cost = node->repeated = sum(first->cost, (th_tree_cost){2, 1}, 0);
+        node->cost = node->repeated = add_costs(first->cost, (th_tree_cost){2, 1}, 0);
         break;
     case TH_TREE_AHEAD:
     case TH_TREE_NOT_AHEAD: /* at one character: one step */
         node->empty = true;
-        node->cost = node->repeated = sum(first->cost, (th_tree_cost){0, 0}, first->kind == TH_TREE_SET ? 0 : 2);
+        node->cost = node->repeated = add_costs(first->cost, (th_tree_cost){0, 0}, first->kind == TH_TREE_SET ? 0 : 2);
         break;
     case TH_TREE_BEHIND:
     case TH_TREE_NOT_BEHIND:
         node->empty = true;
-        node->cost = node->repeated = sum(first->cost, (th_tree_cost){2, 1}, 0);
+        node->cost = node->repeated = add_costs(first->cost, (th_tree_cost){2, 1}, 0);
         break;
     }
     if (!node->empty)
@@ -144,25 +146,25 @@ static int part_bytes(const reader *r)
 }
 
 /* Returns the number of a new node; 0 after a failure. */
-static int add(reader *r, th_tree_node node)
+static int add_node(reader *r, th_tree_node node)
 {
     require_memory(r, TH_GROW(r->tree->node, r->tree->capacity, r->tree->nodes + 1));
     if (!is_valid(r))
         return 0;
     set_properties(r, &node);
     if (node.cost.steps > TH_MAX_PATTERN_STEPS)
-        complain(r, "at '%.*s' it becomes longer than %d steps: characters, | and repetitions, times their counts",
-                 part_bytes(r), r->part, TH_MAX_PATTERN_STEPS);
+        set_reason(r, "at '%.*s' it becomes longer than %d steps: characters, | and repetitions, times their counts",
+                   part_bytes(r), r->part, TH_MAX_PATTERN_STEPS);
     if (node.cost.kept > TH_MAX_PATTERN_KEPT)
-        complain(r, "at '%.*s' it has more than %d possessive or atomic groups and lookbehinds, times their counts",
-                 part_bytes(r), r->part, TH_MAX_PATTERN_KEPT);
+        set_reason(r, "at '%.*s' it has more than %d possessive or atomic groups and lookbehinds, times their counts",
+                   part_bytes(r), r->part, TH_MAX_PATTERN_KEPT);
     r->tree->node[r->tree->nodes] = node;
     return (int)r->tree->nodes++;
 }
 
 static int add_pair(reader *r, th_tree_kind kind, int first, int second)
 {
-    return add(r, (th_tree_node){.kind = kind, .first = first, .second = second});
+    return add_node(r, (th_tree_node){.kind = kind, .first = first, .second = second});
 }
 
 static th_tree_node node_of(const reader *r, int node)
@@ -204,13 +206,13 @@ static uint32_t read_escape(reader *r)
     else if (c == 'u')
         good = read_hexadecimal(r, 4, 4, &code);
     else if (c <= ' ' || c >= 127)
-        complain(r, "a backslash precedes a character that cannot be escaped");
+        set_reason(r, "a backslash precedes a character that cannot be escaped");
     else if (((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9'))
-        complain(r, "\\%c is not supported", c);
+        set_reason(r, "\\%c is not supported", c);
     if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        complain(r, "\\%c is not followed by a code point", c);
+        set_reason(r, "\\%c is not followed by a code point", c);
     if (r->ignores_case && code >= 0x80)
-        complain(r, "within (?i:) only ASCII is supported");
+        set_reason(r, "within (?i:) only ASCII is supported");
     return code;
 }
 
@@ -222,12 +224,12 @@ static uint32_t read_literal(reader *r)
     const size_t left = (size_t)(r->in.end - at);
     for (size_t i = 0; r->ignores_case && left >= 2 && i < sizeof pairs / sizeof *pairs; i++)
         if ((at[0] | 32) == pairs[i][0] && (at[1] | 32) == pairs[i][1])
-            complain(r, "\"%s\" within (?i:) is not supported", pairs[i]);
+            set_reason(r, "\"%s\" within (?i:) is not supported", pairs[i]);
     const int length = th_character_length(at, left);
     if (length == 0)
-        complain(r, "it is not UTF-8");
+        set_reason(r, "it is not UTF-8");
     if (r->ignores_case && length > 1)
-        complain(r, "within (?i:) only ASCII is supported");
+        set_reason(r, "within (?i:) only ASCII is supported");
     r->in.at += length > 0 ? length : 1;
     return length > 0 ? th_character_code(at, length) : 0;
 }
@@ -237,7 +239,7 @@ static uint32_t read_literal(reader *r)
 static void add_range(reader *r, th_character_set *set, uint32_t first, uint32_t last)
 {
     if (last < first)
-        complain(r, "a range of a [] ends before it begins");
+        set_reason(r, "a range of a [] ends before it begins");
     require_memory(r, !is_valid(r) || th_character_set_add(&r->tree->sets, set, first, last));
 }
 
@@ -250,8 +252,8 @@ static void add_property(reader *r, th_character_set *set, char kind, const char
     while (i < sizeof known / sizeof known[0] && strcmp(known[i], name) != 0)
         i++;
     if (i == sizeof known / sizeof known[0])
-        complain(r, "\\%c{%s} is not supported: general categories such as \\p{L} and \\p{Lu}, and \\p{Han} are", kind,
-                 name);
+        set_reason(r, "\\%c{%s} is not supported: general categories such as \\p{L} and \\p{Lu}, and \\p{Han} are",
+                   kind, name);
     else
         set->properties |= strcmp(name, "Han") == 0 ? TH_HAN : th_unicode_categories(name);
 }
@@ -264,9 +266,9 @@ static bool read_class(reader *r, th_character_set *set, bool within)
     const char kind = r->in.at[1];
     r->in.at += 2;
     if (kind < 'a' && within)
-        complain(r, "\\%c within [] is not supported", kind);
+        set_reason(r, "\\%c within [] is not supported", kind);
     if (r->ignores_case)
-        complain(r, "\\%c within (?i:) is not supported", kind);
+        set_reason(r, "\\%c within (?i:) is not supported", kind);
     char name[8] = "Nd";
     if (kind == 'p' || kind == 'P') {
         const char *close = th_next_is(&r->in, "{") ? memchr(r->in.at, '}', (size_t)(r->in.end - r->in.at)) : NULL;
@@ -288,9 +290,9 @@ static bool read_class(reader *r, th_character_set *set, bool within)
 static uint32_t read_member(reader *r)
 {
     if (r->in.at == r->in.end)
-        complain(r, "a [ is not closed");
+        set_reason(r, "a [ is not closed");
     else if (th_next_is(&r->in, "[") || th_next_is(&r->in, "&&"))
-        complain(r, "sets within sets are not supported; write \\[ and \\& for the characters");
+        set_reason(r, "sets within sets are not supported; write \\[ and \\& for the characters");
     if (!is_valid(r))
         return 0;
     return th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r);
@@ -306,21 +308,21 @@ static bool next_is_range(const reader *r)
 static void read_members(reader *r, th_character_set *set)
 {
     if (r->ignores_case)
-        complain(r, "[] within (?i:) is not supported");
+        set_reason(r, "[] within (?i:) is not supported");
     const bool inverted = th_accept(&r->in, "^");
     if (th_next_is(&r->in, "]"))
-        complain(r, "a [] is empty");
+        set_reason(r, "a [] is empty");
     while (is_valid(r) && !th_accept(&r->in, "]")) {
         th_character_set unused = {0};
         if (read_class(r, set, true)) {
             if (next_is_range(r))
-                complain(r, "a range begins with a class");
+                set_reason(r, "a range begins with a class");
             continue;
         }
         const uint32_t low = read_member(r);
         const bool range = next_is_range(r) && th_accept(&r->in, "-");
         if (range && read_class(r, &unused, true))
-            complain(r, "a range ends with a class");
+            set_reason(r, "a range ends with a class");
         add_range(r, set, low, range ? read_member(r) : low);
     }
     set->inverted = inverted;
@@ -353,7 +355,7 @@ static int read_set(reader *r)
         add_character(r, &set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
     }
     require_memory(r, !is_valid(r) || th_character_sets_add(&r->tree->sets, &set, &index));
-    return add(r, (th_tree_node){.kind = TH_TREE_SET, .set = index});
+    return add_node(r, (th_tree_node){.kind = TH_TREE_SET, .set = index});
 }
 
 /* -- groups and repetitions -- */
@@ -385,7 +387,7 @@ static int add_behind(reader *r, th_tree_kind kind, int body)
         more = node.kind == TH_TREE_EITHER && node.length < 0;
         const int part = more ? node.second : body;
         if (node_of(r, part).length < 0)
-            complain(r, "'%.*s' looks behind for a part without a fixed length", part_bytes(r), r->part);
+            set_reason(r, "'%.*s' looks behind for a part without a fixed length", part_bytes(r), r->part);
         const int one = add_pair(r, kind, part, 0);
         all = all < 0 ? one : add_pair(r, joined, all, one);
         body = node.first;
@@ -401,11 +403,11 @@ static int read_group(reader *r, const char *part)
     while (kind < sizeof kinds / sizeof *kinds && !th_accept(&r->in, kinds[kind]))
         kind++;
     if (kind == sizeof kinds / sizeof *kinds && th_next_is(&r->in, "?"))
-        complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
+        set_reason(r, "a group begins with (? and something other than : i: = ! <= <! >");
     if (th_next_is(&r->in, "*"))
-        complain(r, "a group begins with (*");
+        set_reason(r, "a group begins with (*");
     if (r->groups == MAX_GROUPS)
-        complain(r, "groups are nested deeper than %d", MAX_GROUPS);
+        set_reason(r, "groups are nested deeper than %d", MAX_GROUPS);
     const bool before = r->ignores_case;
     r->ignores_case = before || kind == 1;
     r->groups++;
@@ -414,9 +416,9 @@ static int read_group(reader *r, const char *part)
     r->ignores_case = before;
     r->part = part;
     if (!th_accept(&r->in, ")"))
-        complain(r, "a ( is not closed");
+        set_reason(r, "a ( is not closed");
     if (kind >= 2 && kind <= 5 && next_is_one_of(r, "*+?{"))
-        complain(r, "a lookaround group is repeated, which is not supported");
+        set_reason(r, "a lookaround group is repeated, which is not supported");
     switch (kind) {
     case 2:
     case 3:
@@ -437,9 +439,9 @@ static int read_item(reader *r)
     if (th_accept(&r->in, "("))
         return read_group(r, part);
     if (next_is_one_of(r, "^$"))
-        complain(r, "%c is not supported", *r->in.at);
+        set_reason(r, "%c is not supported", *r->in.at);
     else if (next_is_one_of(r, "*+?{"))
-        complain(r, "there is nothing before %c to repeat", *r->in.at);
+        set_reason(r, "there is nothing before %c to repeat", *r->in.at);
     return is_valid(r) ? read_set(r) : 0;
 }
 
@@ -465,9 +467,9 @@ static bool read_counts(reader *r, th_tree_node *node)
         good = good && (any || node->most >= 0);
     }
     if (!good || !th_accept(&r->in, "}"))
-        complain(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
+        set_reason(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
     else if (node->most != TH_ANY_COUNT && node->most < node->least)
-        complain(r, "a {%d,%d} has the larger number first", node->least, node->most);
+        set_reason(r, "a {%d,%d} has the larger number first", node->least, node->most);
     return exact;
 }
 
@@ -486,15 +488,15 @@ static int read_repetition(reader *r, int item, const char *part)
     else if (!th_accept(&r->in, "*"))
         return item;
     if (th_next_is(&r->in, "+") && counted)
-        complain(r, "{}+ is ambiguous; put the repeated part in (?:)");
+        set_reason(r, "{}+ is ambiguous; put the repeated part in (?:)");
     if (th_next_is(&r->in, "?") && exact)
-        complain(r, "{n}? is ambiguous; put the repeated part in (?:)");
+        set_reason(r, "{n}? is ambiguous; put the repeated part in (?:)");
     node.lazy = th_accept(&r->in, "?");
     const bool possessive = !node.lazy && th_accept(&r->in, "+");
     if (next_is_one_of(r, "*+?{"))
-        complain(r, "a repetition is repeated; put the repeated part in (?:)");
+        set_reason(r, "a repetition is repeated; put the repeated part in (?:)");
     r->part = part;
-    const int repeated = is_valid(r) ? add(r, node) : 0;
+    const int repeated = is_valid(r) ? add_node(r, node) : 0;
     return possessive ? add_atomic(r, repeated) : repeated;
 }
 
@@ -507,7 +509,7 @@ static int read_sequence(reader *r)
         r->part = part;
         sequence = sequence < 0 ? repeated : add_pair(r, TH_TREE_SEQUENCE, sequence, repeated);
     }
-    return sequence < 0 ? add(r, (th_tree_node){.kind = TH_TREE_EMPTY}) : sequence;
+    return sequence < 0 ? add_node(r, (th_tree_node){.kind = TH_TREE_EMPTY}) : sequence;
 }
 
 static int read_alternatives(reader *r)
@@ -525,14 +527,14 @@ bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree 
     reason[0] = 0;
     reader r = {.in = {expression, expression + count}, .part = expression, .tree = tree, .reason = reason};
     if (count > TH_MAX_PATTERN)
-        complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
+        set_reason(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     else if (memchr(expression, 0, count))
-        complain(&r, "it contains a NUL");
+        set_reason(&r, "it contains a NUL");
     tree->root = is_valid(&r) ? read_alternatives(&r) : 0;
     if (is_valid(&r) && r.in.at < r.in.end)
-        complain(&r, "a ) has no matching (");
+        set_reason(&r, "a ) has no matching (");
     if (is_valid(&r) && tree->node[tree->root].empty)
-        complain(&r, "it can match the empty string");
+        set_reason(&r, "it can match the empty string");
     return is_valid(&r);
 }
 
