@@ -51,11 +51,11 @@ static int64_t find_invalid_token(const th_token_file *f, int64_t begin, int64_t
 static th_status check_block(th_token_file *f, int64_t block)
 {
     const th_token_header *h = &f->header;
-    const int64_t all = h->count * h->width, begin = block * TH_TOKEN_BLOCK;
-    const int64_t bytes = all - begin < TH_TOKEN_BLOCK ? all - begin : TH_TOKEN_BLOCK;
+    const int64_t token_bytes = h->count * h->width, begin = block * TH_TOKEN_BLOCK;
+    const int64_t bytes = token_bytes - begin < TH_TOKEN_BLOCK ? token_bytes - begin : TH_TOKEN_BLOCK;
     const unsigned char *tokens = f->map + TH_TOKEN_HEADER;
     uint32_t crc;
-    memcpy(&crc, tokens + all + block * (int64_t)sizeof crc, sizeof crc);
+    memcpy(&crc, tokens + token_bytes + block * (int64_t)sizeof crc, sizeof crc);
     const int64_t first = begin / h->width, end = (begin + bytes) / h->width;
     if (crc != th_crc32c(0, tokens + begin, (size_t)bytes))
         return th_fail(f->ctx, TH_ERROR_FILE, operation,

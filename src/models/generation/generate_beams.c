@@ -7,7 +7,7 @@
 #include "models/generation/generation.h"
 
 typedef struct beams {
-    th_generation *g;
+    th_generation *generation;
     th_beam_search *search; /* [batch] */
     int64_t candidates;     /* of a beam, and of a step */
     th_ranked *of_row;      /* (rows, candidates) */
@@ -21,7 +21,7 @@ typedef struct beams {
 /* Places the arrays in memory; returns the bytes. */
 static size_t lay_out_arrays(beams *s, char *memory)
 {
-    const th_generation *g = s->g;
+    const th_generation *g = s->generation;
     const size_t rows = (size_t)g->rows, batch = (size_t)g->batch, per_row = (size_t)s->candidates,
                  per_sequence = (size_t)g->options.beams * per_row;
     char *at = memory;
@@ -42,7 +42,7 @@ static size_t lay_out_arrays(beams *s, char *memory)
 static void rank_row(void *shared, int64_t row, int worker)
 {
     const beams *s = shared;
-    th_generation *g = s->g;
+    th_generation *g = s->generation;
     const th_beam_search *search = &s->search[row / g->options.beams];
     if (search->over)
         return;
@@ -64,7 +64,7 @@ static void rank_row(void *shared, int64_t row, int worker)
 /* Finds the best candidates of all beams of a sequence. Writes them to s->best; returns their number. */
 static int64_t merge_candidates(const beams *s, int64_t sequence)
 {
-    const th_generation *g = s->g;
+    const th_generation *g = s->generation;
     const int64_t of_beam = th_smaller(s->candidates, g->vocabulary), all = g->options.beams * of_beam;
     const th_ranked *candidates = s->of_row + sequence * g->options.beams * s->candidates;
 #define CANDIDATE(i) candidates[(i) / of_beam * s->candidates + (i) % of_beam]
@@ -81,7 +81,7 @@ static int64_t merge_candidates(const beams *s, int64_t sequence)
  * if no beam can continue. */
 static bool advance_search(const beams *s, int64_t sequence)
 {
-    th_generation *g = s->g;
+    th_generation *g = s->generation;
     th_beam_search *search = &s->search[sequence];
     const int64_t begin = sequence * g->options.beams, found = merge_candidates(s, sequence);
     if (!(s->best[0].score > -INFINITY))
@@ -103,7 +103,7 @@ static bool advance_search(const beams *s, int64_t sequence)
 /* Whether any search continues. */
 static bool advance_searches(const beams *s)
 {
-    th_generation *g = s->g;
+    th_generation *g = s->generation;
     bool any = false;
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         for (int64_t row = sequence * g->options.beams; row < (sequence + 1) * g->options.beams; row++) {
@@ -121,7 +121,7 @@ static bool advance_searches(const beams *s)
 /* Copies the best sequences of each search to its first rows, and passes their tokens to the caller. */
 static void take_results(const beams *s)
 {
-    th_generation *g = s->g;
+    th_generation *g = s->generation;
     const int64_t sequences = g->options.sequences;
     for (int64_t result = 0; result < g->prompts * sequences; result++) {
         const int64_t row = th_generation_row_of(g, result);
@@ -137,7 +137,7 @@ static void take_results(const beams *s)
 
 static void begin_searches(beams *s)
 {
-    const th_generation *g = s->g;
+    const th_generation *g = s->generation;
     const th_generate_options *o = &g->options;
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         s->search[sequence] = (th_beam_search){.beams = o->beams,
@@ -153,7 +153,7 @@ static void begin_searches(beams *s)
 
 static void run_searches(beams *s)
 {
-    th_generation *g = s->g;
+    th_generation *g = s->generation;
     bool whole = true, more;
     begin_searches(s);
     do {
@@ -170,7 +170,7 @@ static void run_searches(beams *s)
 th_status th_generate_beams(th_generation *g)
 {
     th_context *ctx = g->ctx;
-    beams s = {.g = g};
+    beams s = {.generation = g};
     s.candidates = th_beam_candidates(&(th_beam_search){
         .beams = g->options.beams, .vocabulary = g->vocabulary, .n_end_tokens = g->options.n_end_tokens});
     const size_t bytes = lay_out_arrays(&s, NULL);

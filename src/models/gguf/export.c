@@ -82,10 +82,10 @@ static int count_differences(int i, const th_language_model_options *model,
         th_gguf_open_bytes(&file, ctx, operation, "the values", text, bytes)) {
         found = -1;
         if (th_gguf_read_options(&file, a, &read) == TH_OK) {
-            th_language_model_options same = read;
-            copy_from_tensors(a, model, &same);
-            same = th_options_normal(&same);
-            found = remove_rounding(difference, th_options_compare(model, &same, difference));
+            th_language_model_options expected = read;
+            copy_from_tensors(a, model, &expected);
+            expected = th_options_normal(&expected);
+            found = remove_rounding(difference, th_options_compare(model, &expected, difference));
             th_layers_release(ctx, &read);
         }
         th_gguf_close(&file);

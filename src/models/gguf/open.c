@@ -73,10 +73,10 @@ static bool buffer_header(cursor *c, uint64_t bytes)
     if (end > file->capacity && !grow(file, c->filled, end))
         return false;
     const size_t rest = (size_t)(file->file_bytes - (int64_t)c->filled), room = file->capacity - c->filled;
-    const size_t more = rest < room ? rest : room;
-    if (!read_bytes(file, (int64_t)c->filled, file->header + c->filled, more))
+    const size_t added = rest < room ? rest : room;
+    if (!read_bytes(file, (int64_t)c->filled, file->header + c->filled, added))
         return false;
-    c->filled += more;
+    c->filled += added;
     return true;
 }
 

@@ -9,8 +9,8 @@
 
 typedef struct positions {
     const th_gguf *file;
-    const th_gguf_architecture *a;
-    const th_language_model_options *o;
+    const th_gguf_architecture *architecture;
+    const th_language_model_options *options;
     int64_t pairs; /* of a head */
 } positions;
 
@@ -19,7 +19,7 @@ static double scaling_number(const positions *p, const char *name, double defaul
 {
     char key[TH_GGUF_LONGEST_KEY];
     double value = default_value;
-    th_gguf_real(p->file, th_gguf_key(p->a, name, key), (th_range)TH_SCALING_RANGE, &value);
+    th_gguf_real(p->file, th_gguf_key(p->architecture, name, key), (th_range)TH_SCALING_RANGE, &value);
     return value;
 }
 
@@ -29,7 +29,7 @@ static double read_base(const positions *p, const char *name, double default_val
     const th_range range = TH_BASE_RANGE;
     char key[TH_GGUF_LONGEST_KEY];
     double value = default_value;
-    if (th_gguf_real(p->file, th_gguf_key(p->a, name, key), range, &value) && value == 0)
+    if (th_gguf_real(p->file, th_gguf_key(p->architecture, name, key), range, &value) && value == 0)
         th_gguf_refuse(p->file, "\"%s\" is 0; it must be in [%g, %g]", key, range.low, range.high);
     return value;
 }
@@ -38,7 +38,7 @@ static int64_t read_size(const positions *p, const char *name, int64_t low, int6
 {
     char key[TH_GGUF_LONGEST_KEY];
     int64_t value = default_value;
-    th_gguf_integer(p->file, th_gguf_key(p->a, name, key), low, TH_CONFIG_MAX_SIZE, &value);
+    th_gguf_integer(p->file, th_gguf_key(p->architecture, name, key), low, TH_CONFIG_MAX_SIZE, &value);
     return value;
 }
 
@@ -92,7 +92,7 @@ static void read_factors(const positions *p, const char *name, double *factor)
 /* Reads the factors of LongRoPE. Llama 3's factors are the same for every length. */
 static void read_longrope(const positions *p, th_rotary_scaling *s)
 {
-    const bool one = p->a->factors == TH_GGUF_ONE_FACTOR;
+    const bool one = p->architecture->factors == TH_GGUF_ONE_FACTOR;
     const size_t bytes = 2 * (size_t)p->pairs * sizeof(double);
     double *factors = p->pairs > 0 ? th_allocate(p->file->ctx, bytes) : NULL;
     if (factors == NULL) {
@@ -101,8 +101,9 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
         return;
     }
     s->kind = TH_ROTARY_LONGROPE;
-    s->original_length = one ? p->o->length : read_size(p, "rope.scaling.original_context_length", 1, p->o->length);
-    s->factor = (double)p->o->length / (double)s->original_length;
+    s->original_length =
+        one ? p->options->length : read_size(p, "rope.scaling.original_context_length", 1, p->options->length);
+    s->factor = (double)p->options->length / (double)s->original_length;
     s->attention_factor = one ? 1 : scaling_number(p, "rope.scaling.attn_factor", 1);
     s->n_factors = p->pairs;
     s->short_factor = factors;
@@ -117,13 +118,13 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
 static bool has_scaling_type(const positions *p, const char *type)
 {
     char key[TH_GGUF_LONGEST_KEY];
-    return th_gguf_is(p->file, th_gguf_key(p->a, "rope.scaling.type", key), type);
+    return th_gguf_is(p->file, th_gguf_key(p->architecture, "rope.scaling.type", key), type);
 }
 
 static void read_yarn(const positions *p, th_rotary_scaling *s)
 {
     s->kind = TH_ROTARY_YARN;
-    s->original_length = read_size(p, "rope.scaling.original_context_length", 1, p->o->length);
+    s->original_length = read_size(p, "rope.scaling.original_context_length", 1, p->options->length);
     s->beta_fast = scaling_number(p, "rope.scaling.yarn_beta_fast", 0);
     s->beta_slow = scaling_number(p, "rope.scaling.yarn_beta_slow", 0);
 }
@@ -132,9 +133,9 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
 {
     th_rotary_scaling s = {0};
     char reason[TH_ROTARY_REASON], key[TH_GGUF_LONGEST_KEY];
-    const bool given = th_gguf_find(p->file, th_gguf_key(p->a, "rope.scaling.type", key)) != NULL;
-    const char *tensor = p->a->factors == TH_GGUF_ONE_FACTOR ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG;
-    if (p->a->factors != TH_GGUF_NO_FACTORS && th_gguf_find_tensor(p->file, tensor)) {
+    const bool given = th_gguf_find(p->file, th_gguf_key(p->architecture, "rope.scaling.type", key)) != NULL;
+    const char *tensor = p->architecture->factors == TH_GGUF_ONE_FACTOR ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG;
+    if (p->architecture->factors != TH_GGUF_NO_FACTORS && th_gguf_find_tensor(p->file, tensor)) {
         read_longrope(p, &s);
     } else if (!has_scaling_type(p, "none")) {
         s.factor = scaling_number(p, "rope.scaling.factor", 0);
@@ -159,7 +160,7 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
 /* Whether layer i has a window, or has no rotary positions: such layers differ from the others. */
 static bool is_other_layer(const positions *p, int64_t window, int64_t i)
 {
-    const th_gguf_architecture *a = p->a;
+    const th_gguf_architecture *a = p->architecture;
     if (a->rotary_except > 0)
         return (i + 1) % a->rotary_except == 0;
     return window > 0 && a->window_except > 1 && (i + 1) % a->window_except != 0;
@@ -168,14 +169,14 @@ static bool is_other_layer(const positions *p, int64_t window, int64_t i)
 /* Marks the layers that differ. Returns the flags; NULL if no layer differs, or with the error stored. */
 static const bool *mark_layers(const positions *p, int64_t window)
 {
-    const size_t bytes = (size_t)p->o->layers * sizeof(bool);
+    const size_t bytes = (size_t)p->options->layers * sizeof(bool);
     bool any = false;
-    for (int64_t i = 0; i < p->o->layers; i++)
+    for (int64_t i = 0; i < p->options->layers; i++)
         any |= is_other_layer(p, window, i);
     bool *flags = any ? th_allocate(p->file->ctx, bytes) : NULL;
     if (any && flags == NULL)
         (void)th_fail_memory(p->file->ctx, p->file->operation, bytes);
-    for (int64_t i = 0; flags && i < p->o->layers; i++)
+    for (int64_t i = 0; flags && i < p->options->layers; i++)
         flags[i] = is_other_layer(p, window, i);
     return flags;
 }
@@ -185,29 +186,29 @@ static void read_full(const positions *p, th_score_options *scores)
 {
     const double base = read_base(p, "rope.freq_base", 10000);
     scores->rotary_base = base;
-    scores->rotary_width = 2 * p->pairs == p->o->block.head_width ? 0 : 2 * p->pairs;
-    scores->rotary_pairing = p->a->neighbors ? TH_ROTARY_NEIGHBORS : TH_ROTARY_HALVES;
+    scores->rotary_width = 2 * p->pairs == p->options->block.head_width ? 0 : 2 * p->pairs;
+    scores->rotary_pairing = p->architecture->neighbors ? TH_ROTARY_NEIGHBORS : TH_ROTARY_HALVES;
     scores->rotary_scaling = read_scaling(p, base);
 }
 
 /* Sets the positions of the other layers from the positions of the first kind. */
 static void set_other(const positions *p, int64_t window, th_score_options *scores)
 {
-    if (p->a->rotary_except > 0) {
+    if (p->architecture->rotary_except > 0) {
         scores->rotary = false;
         scores->rotary_scaling = (th_rotary_scaling){0};
         return;
     }
     scores->window = window;
-    if (p->a->window_base == 0)
+    if (p->architecture->window_base == 0)
         return;
-    scores->rotary_base = read_base(p, "rope.freq_base_swa", p->a->window_base);
+    scores->rotary_base = read_base(p, "rope.freq_base_swa", p->architecture->window_base);
     scores->rotary_scaling = (th_rotary_scaling){0};
 }
 
 void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
-    positions p = {.file = file, .a = a, .o = o};
+    positions p = {.file = file, .architecture = a, .options = o};
     char key[TH_GGUF_LONGEST_KEY];
     if (!o->block.scores.rotary)
         return;

@@ -9,16 +9,16 @@ static bool has_same_bits(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void compare_values(const char *name, double saved, double own, th_differences *d)
+static void compare_values(const char *name, double saved, double current, th_differences *d)
 {
-    if (!has_same_bits(saved, own))
+    if (!has_same_bits(saved, current))
         th_report_difference(d, TH_OTHER_OPTION,
                              "different option: %s of the optimizer is %.17g in the file and %.17g here", name, saved,
-                             own);
+                             current);
 }
 
 /* Compares an option with the file's value under `key`, and reports a difference. */
-static void compare_option(const json_t *options, const char *key, const char *name, double own, th_differences *d)
+static void compare_option(const json_t *options, const char *key, const char *name, double current, th_differences *d)
 {
     const json_t *option = json_object_get(options, key);
     double saved;
@@ -27,7 +27,7 @@ static void compare_option(const json_t *options, const char *key, const char *n
     else if (!th_state_real(option, &saved))
         th_report_difference(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
     else
-        compare_values(name, saved, own, d);
+        compare_values(name, saved, current, d);
 }
 
 static void compare_groups(const json_t *groups, const th_optimizer *o, th_differences *d)
@@ -73,17 +73,17 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
         const th_listed_parameter *p = &list->parameter[i];
         const json_t *saved = json_object_get(parameters, p->name);
         const int64_t group = json_integer_value(json_object_get(saved, "group"));
-        const int64_t own = p->in_optimizer >= 0 ? c->optimizer->parameters[p->in_optimizer].group : -1;
+        const int64_t current = p->in_optimizer >= 0 ? c->optimizer->parameters[p->in_optimizer].group : -1;
         if (saved == NULL)
             th_report_difference(d, TH_MISSING, "missing: the state of %s", p->name);
-        else if ((group < 0) != (own < 0))
+        else if ((group < 0) != (current < 0))
             th_report_difference(d, TH_OTHER_OPTION,
                                  "different option: %s is %s the optimizer's parameters in the file, but here it is%s",
-                                 p->name, group < 0 ? "not" : "one of", own < 0 ? " not" : "");
-        else if (group != own && !c->other_options)
+                                 p->name, group < 0 ? "not" : "one of", current < 0 ? " not" : "");
+        else if (group != current && !c->other_options)
             th_report_difference(d, TH_OTHER_OPTION,
                                  "different option: %s is in group %lld of the optimizer in the file and %lld here",
-                                 p->name, (long long)group, (long long)own);
+                                 p->name, (long long)group, (long long)current);
     }
 }
 
@@ -105,14 +105,14 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
 {
     const json_t *optimizer = json_object_get(state, "optimizer");
     const char *saved = json_is_null(optimizer) ? "none" : json_string_value(json_object_get(optimizer, "rule"));
-    const char *own = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
+    const char *current = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
     char quoted[TH_QUOTED];
-    if (strcmp(saved, own) != 0)
+    if (strcmp(saved, current) != 0)
         th_report_difference(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here",
-                             th_quote(saved, quoted), own);
+                             th_quote(saved, quoted), current);
     else if (c->optimizer && !c->other_options)
         compare_options(optimizer, c->optimizer, d);
-    if (strcmp(saved, own) == 0)
+    if (strcmp(saved, current) == 0)
         compare_parameters(json_object_get(state, "parameters"), c, list, d);
     compare_numbers(json_object_get(state, "numbers"), c, d);
 }

@@ -81,15 +81,15 @@ uint32_t th_gathering_crc32c(const th_gathering *g, const th_saved_moment *m, ui
 th_status th_gather_moment(const th_gathering *g, const th_saved_moment *m, void **data)
 {
     const int rank = th_group_rank(g->group), size = th_group_size(g->group);
-    const th_moment_part own = th_saved_tensor_part(g->optimizer, m->parameter, m->tensor);
-    const size_t own_bytes = own.end - own.begin;
-    *data = own.data;
+    const th_moment_part own_part = th_saved_tensor_part(g->optimizer, m->parameter, m->tensor);
+    const size_t own_bytes = own_part.end - own_part.begin;
+    *data = own_part.data;
     if (rank > 0 && own_bytes > 0)
-        return th_group_exchange(g->group, g->operation, &(th_message){0, own.data, own_bytes}, 1, NULL, 0);
+        return th_group_exchange(g->group, g->operation, &(th_message){0, own_part.data, own_bytes}, 1, NULL, 0);
     if (rank > 0 || own_bytes == bytes_of(g, m))
         return TH_OK;
     if (own_bytes > 0)
-        memcpy(g->buffer + own.begin, own.data, own_bytes);
+        memcpy(g->buffer + own_part.begin, own_part.data, own_bytes);
     int n = 0;
     for (int peer = 1; peer < size; peer++) {
         const th_moment_part part = part_of_rank(g, m, peer);

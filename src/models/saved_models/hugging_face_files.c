@@ -236,12 +236,12 @@ static th_status remove_old_files(const th_weight_files *s)
     if (folder == NULL)
         return fail(s, s->folder, strerror(errno));
     th_status status = TH_OK;
-    bool more = true;
-    while (status == TH_OK && more) {
+    bool has_entry = true;
+    while (status == TH_OK && has_entry) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        more = entry != NULL;
-        if (more)
+        has_entry = entry != NULL;
+        if (has_entry)
             status = remove_old(s, entry->d_name);
         else if (errno != 0)
             status = fail(s, s->folder, strerror(errno));

@@ -116,20 +116,20 @@ static bool write_held(const th_decoder *d, th_text_stream *s, FILE *file)
         /* the bytes before the last one, which began a character, become one U+FFFD */
         const int consumed = length > 0 ? length : s->count > 1 ? s->count - 1 : 1;
         const size_t bytes = length > 0 ? (size_t)length : sizeof replacement - 1;
-        const bool good = strips_character(d, s, length) ||
-                          fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
+        const bool succeeded = strips_character(d, s, length) ||
+                               fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
         s->count -= consumed;
         memmove(s->held, s->held + consumed, (size_t)s->count);
-        if (!good) /* the held bytes must not become more with each further call */
+        if (!succeeded) /* the held bytes must not become more with each further call */
             return false;
     }
     return true;
 }
 
-static th_status finish_writing(const th_tokenizer *t, const char *operation, bool good, FILE *file)
+static th_status finish_writing(const th_tokenizer *t, const char *operation, bool succeeded, FILE *file)
 {
-    return good && fflush(file) == 0 ? TH_OK
-                                     : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
+    return succeeded && fflush(file) == 0 ? TH_OK
+                                          : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
 }
 
 th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count, th_text_stream *stream,
@@ -139,20 +139,21 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
     if (check_tokens(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     th_text first = {0};
-    bool good = true;
+    bool succeeded = true;
     for (size_t i = 0; i < count; i++) {
         const char *text;
         size_t bytes;
         if (token_text(tokenizer, operation, tokens[i], !stream->begun, &first, &text, &bytes))
             break;
         stream->begun = true;
-        for (size_t k = 0; good && k < bytes; k++) {
+        for (size_t k = 0; succeeded && k < bytes; k++) {
             stream->held[stream->count++] = (unsigned char)text[k];
-            good = write_held(&tokenizer->decoder, stream, file);
+            succeeded = write_held(&tokenizer->decoder, stream, file);
         }
     }
     th_text_free(&first);
-    return th_failed(tokenizer->ctx) ? th_error_code(tokenizer->ctx) : finish_writing(tokenizer, operation, good, file);
+    return th_failed(tokenizer->ctx) ? th_error_code(tokenizer->ctx)
+                                     : finish_writing(tokenizer, operation, succeeded, file);
 }
 
 th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *stream, FILE *file)
@@ -160,8 +161,8 @@ th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *
     static const char operation[] = "tokenizer_write_end";
     if (check_tokens(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
-    const bool good =
+    const bool succeeded =
         stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) == sizeof replacement - 1;
     stream->count = 0;
-    return finish_writing(tokenizer, operation, good, file);
+    return finish_writing(tokenizer, operation, succeeded, file);
 }

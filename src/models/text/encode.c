@@ -16,7 +16,7 @@ void th_token_list_free(th_token_list *list)
 }
 
 typedef struct encoding {
-    th_tokenizer *t;
+    th_tokenizer *tokenizer;
     const char *operation;
     const char *text; /* the whole text, to compute the position of a character without a token */
     size_t bytes;
@@ -25,7 +25,7 @@ typedef struct encoding {
 
 static th_status out_of_memory(const encoding *e, size_t tokens)
 {
-    return th_fail_memory(e->t->ctx, e->operation, tokens * sizeof(int32_t));
+    return th_fail_memory(e->tokenizer->ctx, e->operation, tokens * sizeof(int32_t));
 }
 
 static th_status append_tokens(const encoding *e, const int32_t *token, size_t count)
@@ -49,7 +49,7 @@ static th_status refuse_character(const encoding *e, const char *word, size_t by
         snprintf(hexadecimal + 3 * i, sizeof hexadecimal - 3 * i, " %02x", (unsigned char)word[at + i]);
     const bool inside = word >= e->text && word < e->text + e->bytes;
     const bool visible = (unsigned char)word[at] >= ' ' && th_character_length(word + at, bytes - at) > 0;
-    return th_fail(e->t->ctx, TH_ERROR_VALUE, e->operation,
+    return th_fail(e->tokenizer->ctx, TH_ERROR_VALUE, e->operation,
                    "'%.*s' (bytes%s) at byte %zu%s is not in the vocabulary, which has no token for unknown text",
                    visible ? (int)length : 0, word + at, hexadecimal, inside ? (size_t)(word - e->text) + at : at,
                    inside ? "" : " of a normalized word");
@@ -59,28 +59,28 @@ static th_status refuse_character(const encoding *e, const char *word, size_t by
 static bool write_fallback(th_tokenizer *t, const char *character, size_t length, size_t *count)
 {
     for (size_t i = 0; i < length; i++)
-        if (t->fallback[(unsigned char)character[i]] < 0)
+        if (t->fallback_token[(unsigned char)character[i]] < 0)
             return false;
     for (size_t i = 0; i < length; i++)
-        t->word.token[(*count)++] = t->fallback[(unsigned char)character[i]];
+        t->word_memory.token[(*count)++] = t->fallback_token[(unsigned char)character[i]];
     return true;
 }
 
-/* Writes the tokens of a word's bytes into t->word.token. Returns whether each byte has one. */
+/* Writes the tokens of a word's bytes into t->word_memory.token. Returns whether each byte has one. */
 static bool write_bytes(th_tokenizer *t, const char *word, size_t bytes)
 {
     int32_t all = 0;
     for (size_t i = 0; i < bytes; i++)
-        all |= t->word.token[i] = t->byte_token[(unsigned char)word[i]];
+        all |= t->word_memory.token[i] = t->byte_token[(unsigned char)word[i]];
     return all >= 0;
 }
 
-/* Writes the tokens of a word's single bytes or characters, before any merge, into t->word.token, which is large
+/* Writes the tokens of a word's single bytes or characters, before any merge, into t->word_memory.token, which is large
  * enough. As in the reference, an unknown token waits for the next character that is in the vocabulary, so tokens of
  * bytes come before it. */
 static th_status write_single_tokens(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
-    th_tokenizer *t = e->t;
+    th_tokenizer *t = e->tokenizer;
     bool waits = false;
     *count = bytes;
     if (t->byte_level && write_bytes(t, word, bytes))
@@ -96,24 +96,24 @@ static th_status write_single_tokens(const encoding *e, const char *word, size_t
         if (token < 0 && t->unknown < 0)
             return refuse_character(e, word, bytes, at, length);
         if (waits && (token >= 0 || !t->fuse_unknown))
-            t->word.token[(*count)++] = t->unknown;
+            t->word_memory.token[(*count)++] = t->unknown;
         if (token >= 0)
-            t->word.token[(*count)++] = token;
+            t->word_memory.token[(*count)++] = token;
         waits = token < 0;
     }
     if (waits)
-        t->word.token[(*count)++] = t->unknown;
+        t->word_memory.token[(*count)++] = t->unknown;
     return TH_OK;
 }
 
 static th_status merge_word(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
-    th_word_memory *memory = &e->t->word;
+    th_word_memory *memory = &e->tokenizer->word_memory;
     if (!TH_GROW(memory->token, memory->capacity, bytes))
         return out_of_memory(e, bytes);
     if (write_single_tokens(e, word, bytes, count))
-        return th_error_code(e->t->ctx);
-    return th_merges_apply(&e->t->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
+        return th_error_code(e->tokenizer->ctx);
+    return th_merges_apply(&e->tokenizer->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
 }
 
 /* Returns the mark of a word in the cache: not 0, the mark of an empty slot. */
@@ -126,8 +126,8 @@ static uint32_t mark_of(uint64_t hash)
 static void cache_word(const encoding *e, uint64_t hash, const char *word, size_t bytes, size_t count)
 {
     const size_t at = hash & (TH_CACHED_WORDS - 1);
-    th_cached_word *slot = &e->t->cache[at];
-    e->t->cache_mark[at] = mark_of(hash);
+    th_cached_word *slot = &e->tokenizer->cache[at];
+    e->tokenizer->cache_mark[at] = mark_of(hash);
     slot->bytes = (uint8_t)bytes;
     slot->count = (uint8_t)count;
     for (size_t i = 0; i < bytes; i++)
@@ -139,18 +139,18 @@ static void cache_word(const encoding *e, uint64_t hash, const char *word, size_
 
 static th_status take_word(const encoding *e, const char *word, size_t bytes)
 {
-    th_tokenizer *t = e->t;
+    th_tokenizer *t = e->tokenizer;
     const uint64_t hash = th_hash_bytes(t->vocabulary.key, word, bytes);
     const size_t at = hash & (TH_CACHED_WORDS - 1);
-    const th_cached_word *known = t->cache_mark[at] == mark_of(hash) ? &t->cache[at] : NULL;
-    if (known && known->bytes == bytes && th_same_bytes(known->word, word, bytes))
-        return append_tokens(e, known->token, known->count);
+    const th_cached_word *cached = t->cache_mark[at] == mark_of(hash) ? &t->cache[at] : NULL;
+    if (cached && cached->bytes == bytes && th_same_bytes(cached->word, word, bytes))
+        return append_tokens(e, cached->token, cached->count);
     size_t count = 1;
     const int32_t whole = t->ignore_merges ? th_vocabulary_find_hashed(&t->vocabulary, hash, word, bytes) : -1;
     if (whole >= 0) {
         if (append_tokens(e, &whole, 1))
             return th_error_code(t->ctx);
-    } else if (merge_word(e, word, bytes, &count) || append_tokens(e, t->word.token, count)) {
+    } else if (merge_word(e, word, bytes, &count) || append_tokens(e, t->word_memory.token, count)) {
         return th_error_code(t->ctx);
     }
     if (bytes <= TH_CACHED_BYTES && count <= TH_CACHED_TOKENS)
@@ -162,7 +162,7 @@ static th_status take_word(const encoding *e, const char *word, size_t bytes)
 static th_status take_piece(void *user, const char *piece, size_t bytes)
 {
     const encoding *e = user;
-    const th_tokenizer *t = e->t;
+    const th_tokenizer *t = e->tokenizer;
     if (t->seams.bit == NULL)
         return take_word(e, piece, bytes);
     for (size_t at = 0, end; at < bytes; at = end) {
@@ -177,14 +177,15 @@ static th_status take_piece(void *user, const char *piece, size_t bytes)
 
 static th_status encode_plain(const encoding *e, th_piece piece)
 {
-    th_tokenizer *t = e->t;
+    th_tokenizer *t = e->tokenizer;
     const th_word_sink sink = {take_piece, (void *)(uintptr_t)e};
     if (t->prefix_space && piece.bytes > 0 && *piece.text != ' ') {
-        if (!TH_GROW(t->padded, t->padded_capacity, piece.bytes + 1))
+        if (!TH_GROW(t->spaced_text, t->spaced_capacity, piece.bytes + 1))
             return th_fail_memory(t->ctx, e->operation, piece.bytes + 1);
-        t->padded[0] = ' ';
-        memcpy(t->padded + 1, piece.text, piece.bytes);
-        piece = (th_piece){.text = t->padded, .bytes = piece.bytes + 1, .first = piece.first > 0 ? piece.first + 1 : 0};
+        t->spaced_text[0] = ' ';
+        memcpy(t->spaced_text + 1, piece.text, piece.bytes);
+        piece = (th_piece){
+            .text = t->spaced_text, .bytes = piece.bytes + 1, .first = piece.first > 0 ? piece.first + 1 : 0};
     }
     return th_split_text(&t->split, t->ctx, e->operation, piece, sink);
 }
@@ -193,12 +194,13 @@ static th_status encode_plain(const encoding *e, th_piece piece)
 static th_status encode_between(const encoding *e, bool normalized, th_piece piece,
                                 th_status (*next)(const encoding *e, th_piece piece))
 {
-    th_added_search search = {.tokens = &e->t->added.found[normalized], .text = piece.text, .bytes = piece.bytes};
+    th_added_search search = {
+        .tokens = &e->tokenizer->added.found[normalized], .text = piece.text, .bytes = piece.bytes};
     size_t at = 0;
     const th_added_token *token;
     while ((token = th_added_search_next(&search, at))) {
         if ((search.begin > at && next(e, th_piece_of(piece, at, search.begin))) || append_tokens(e, &token->id, 1))
-            return th_error_code(e->t->ctx);
+            return th_error_code(e->tokenizer->ctx);
         at = search.end;
     }
     return at < piece.bytes ? next(e, th_piece_of(piece, at, piece.bytes)) : TH_OK;
@@ -207,8 +209,8 @@ static th_status encode_between(const encoding *e, bool normalized, th_piece pie
 /* Normalizes a piece, and then finds the tokens that are `normalized`. */
 static th_status encode_normalized(const encoding *e, th_piece piece)
 {
-    return th_normalizer_apply(&e->t->normalizer, e->t->ctx, e->operation, &piece)
-               ? th_error_code(e->t->ctx)
+    return th_normalizer_apply(&e->tokenizer->normalizer, e->tokenizer->ctx, e->operation, &piece)
+               ? th_error_code(e->tokenizer->ctx)
                : encode_between(e, true, piece, encode_plain);
 }
 

@@ -80,26 +80,26 @@ static bool apply_strip(const th_normalizer_step *step, th_piece piece, th_text 
 static th_status apply_step(const th_normalizer_step *step, th_context *ctx, const char *operation, size_t limit,
                             th_piece piece, th_text *out, size_t *first)
 {
-    bool good = false;
+    bool succeeded = false;
     out->count = *first = 0;
     switch (step->kind) {
     case TH_NORMALIZE_FORM:
-        good = apply_form(step->form, piece, out, first);
+        succeeded = apply_form(step->form, piece, out, first);
         break;
     case TH_NORMALIZE_LOWER:
     case TH_NORMALIZE_ACCENTS:
-        good = apply_characters(step->kind, piece, out, first);
+        succeeded = apply_characters(step->kind, piece, out, first);
         break;
     case TH_NORMALIZE_STRIP:
-        good = apply_strip(step, piece, out, first);
+        succeeded = apply_strip(step, piece, out, first);
         break;
     case TH_NORMALIZE_PREPEND:
-        good = apply_prepend(&step->replace, piece, out, first);
+        succeeded = apply_prepend(&step->replace, piece, out, first);
         break;
     case TH_NORMALIZE_REPLACE:
         return th_replacement_apply(&step->replace, ctx, operation, limit, piece, out, first);
     }
-    return good ? TH_OK : th_fail_memory(ctx, operation, piece.bytes);
+    return succeeded ? TH_OK : th_fail_memory(ctx, operation, piece.bytes);
 }
 
 th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece)

@@ -31,12 +31,12 @@ static th_status cut_piece(const cutting *c, int stage, th_piece piece);
 /* -- patterns -- */
 
 /* A match of a pattern, or a gap between matches. */
-typedef struct part {
+typedef struct fragment {
     size_t begin, end;
     bool match;
-} part;
+} fragment;
 
-/* Whether two neighboring parts become one word. */
+/* Whether two neighboring fragments become one word. */
 static bool belong_together(th_split_behavior behavior, bool left_matches, bool right_matches)
 {
     switch (behavior) {
@@ -52,15 +52,15 @@ static bool belong_together(th_split_behavior behavior, bool left_matches, bool 
 }
 
 /* Passes a word to the next stage, unless it is removed. */
-static th_status finish_word(const cutting *c, int stage, th_piece piece, part word)
+static th_status finish_word(const cutting *c, int stage, th_piece piece, fragment word)
 {
     const bool removed = word.match && c->split->stage[stage].behavior == TH_SPLIT_REMOVED;
     return word.begin == word.end || removed ? TH_OK
                                              : cut_piece(c, stage + 1, th_piece_of(piece, word.begin, word.end));
 }
 
-/* Adds a part, which perhaps extends the word before. Otherwise that word is complete, and goes to the next stage. */
-static th_status add_part(const cutting *c, int stage, th_piece piece, part *word, part next)
+/* Adds a fragment, which perhaps extends the word before. Otherwise that word is complete, and goes to the next stage. */
+static th_status add_fragment(const cutting *c, int stage, th_piece piece, fragment *word, fragment next)
 {
     const th_split_stage *s = &c->split->stage[stage];
     next.match = next.match != s->inverted;
@@ -71,22 +71,22 @@ static th_status add_part(const cutting *c, int stage, th_piece piece, part *wor
         word->match = next.match;
         return TH_OK;
     }
-    const part complete = *word;
+    const fragment complete = *word;
     *word = next;
     return finish_word(c, stage, piece, complete);
 }
 
 static th_status cut_by_pattern(const cutting *c, int stage, th_piece piece)
 {
-    part word = {0};
+    fragment word = {0};
     th_pattern *pattern = c->split->stage[stage].pattern;
     th_pattern_begin(pattern, piece.text, piece.bytes);
     for (size_t at = 0; at < piece.bytes;) {
         size_t begin = piece.bytes, end = begin;
         if (th_pattern_next(pattern, at, &begin, &end) == TH_MATCH_NO_MEMORY)
             return th_fail_memory(c->ctx, c->operation, piece.bytes);
-        if (add_part(c, stage, piece, &word, (part){at, begin, false}) ||
-            add_part(c, stage, piece, &word, (part){begin, end, true}))
+        if (add_fragment(c, stage, piece, &word, (fragment){at, begin, false}) ||
+            add_fragment(c, stage, piece, &word, (fragment){begin, end, true}))
             return th_error_code(c->ctx);
         at = end;
     }

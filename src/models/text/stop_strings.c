@@ -50,10 +50,10 @@ static int held_beginning_length(const th_stop_stream *s)
 static bool write_all_but(th_stop_stream *s, int count, FILE *file)
 {
     const size_t bytes = (size_t)(s->n_held - count);
-    const bool good = fwrite(s->held, 1, bytes, file) == bytes;
+    const bool succeeded = fwrite(s->held, 1, bytes, file) == bytes;
     memmove(s->held, s->held + bytes, (size_t)count);
     s->n_held = count;
-    return good;
+    return succeeded;
 }
 
 /* Takes one byte of the text. */
@@ -63,16 +63,16 @@ static bool take_byte(th_stop_stream *s, char byte, FILE *file)
     const int stop = held_stop_length(s);
     if (stop == 0)
         return write_all_but(s, held_beginning_length(s), file);
-    const bool good = write_all_but(s, stop, file);
+    const bool succeeded = write_all_but(s, stop, file);
     s->found = true;
     s->n_held = 0;
-    return good;
+    return succeeded;
 }
 
-static th_status finish_writing(const th_tokenizer *t, const char *operation, bool good, FILE *file)
+static th_status finish_writing(const th_tokenizer *t, const char *operation, bool succeeded, FILE *file)
 {
-    return good && fflush(file) == 0 ? TH_OK
-                                     : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
+    return succeeded && fflush(file) == 0 ? TH_OK
+                                          : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
 }
 
 /* Writes the text of tokens, or with end what the text stream still holds. */
@@ -86,15 +86,15 @@ static th_status write_text(const th_tokenizer *t, const char *operation, const 
         return th_fail_memory(t->ctx, operation, count);
     const th_status status = end ? th_tokenizer_write_end(t, &stream->text, memory)
                                  : th_tokenizer_write(t, tokens, count, &stream->text, memory);
-    bool good = true;
+    bool succeeded = true;
     if (fclose(memory) != 0) {
         free(text);
         return th_fail_memory(t->ctx, operation, bytes);
     }
-    for (size_t i = 0; i < bytes && good && !stream->found; i++)
-        good = take_byte(stream, text[i], file);
+    for (size_t i = 0; i < bytes && succeeded && !stream->found; i++)
+        succeeded = take_byte(stream, text[i], file);
     free(text);
-    return status ? status : finish_writing(t, operation, good, file);
+    return status ? status : finish_writing(t, operation, succeeded, file);
 }
 
 th_status th_tokenizer_write_until(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count,

@@ -30,9 +30,9 @@ static void release(th_context *ctx, void *object)
     json_decref(t->decoder_json);
     free(t->cache);
     free(t->cache_mark);
-    th_word_memory_release(&t->word);
-    free(t->padded);
-    th_uncount_memory(ctx, t->counted);
+    th_word_memory_release(&t->word_memory);
+    free(t->spaced_text);
+    th_uncount_memory(ctx, t->counted_bytes);
     *t = (th_tokenizer){.ctx = ctx, .freed = true};
     th_quarantine(ctx, t, sizeof *t);
 }
@@ -49,7 +49,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
     }
     *t = (th_tokenizer){.ctx = ctx, .unknown = -1};
     for (int i = 0; i < 256; i++)
-        t->byte_token[i] = t->fallback[i] = -1;
+        t->byte_token[i] = t->fallback_token[i] = -1;
     t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
     t->cache_mark = calloc(TH_CACHED_WORDS, sizeof *t->cache_mark);
     return th_tokenizer_made(t, operation, t->cache && t->cache_mark);
@@ -68,11 +68,11 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     for (int i = 0; i < t->split.stages; i++)
         bytes += th_pattern_memory(t->split.stage[i].pattern);
     bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */
-    if (bytes <= t->counted)
+    if (bytes <= t->counted_bytes)
         return TH_OK;
-    const th_status status = th_count_memory(t->ctx, bytes - t->counted, operation);
+    const th_status status = th_count_memory(t->ctx, bytes - t->counted_bytes, operation);
     if (status == TH_OK)
-        t->counted = bytes;
+        t->counted_bytes = bytes;
     return status;
 }
 
@@ -140,7 +140,7 @@ void th_tokenizer_find_alphabet(th_tokenizer *t)
         t->byte_token[byte] = th_vocabulary_find(v, &(const char){(char)byte}, 1);
     for (int byte = 0; t->byte_fallback && !t->byte_level && byte < 256; byte++) {
         char name[8];
-        t->fallback[byte] =
+        t->fallback_token[byte] =
             th_vocabulary_find(v, name, (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte));
     }
     for (size_t i = 0; i < v->size; i++) {
@@ -149,8 +149,8 @@ void th_tokenizer_find_alphabet(th_tokenizer *t)
         e->made = e->indexed && (t->ignore_merges || e->bytes == (t->byte_level ? 1u : (unsigned)first));
     }
     for (int byte = 0; byte < 256; byte++)
-        if (t->fallback[byte] >= 0)
-            v->entry[t->fallback[byte]].made = true;
+        if (t->fallback_token[byte] >= 0)
+            v->entry[t->fallback_token[byte]].made = true;
 }
 
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)

@@ -43,7 +43,7 @@ struct th_tokenizer {
     th_seams seams;
     bool ignore_merges; /* a word that is a token is not merged from its parts */
     bool byte_fallback; /* a character without a token becomes the tokens of its bytes, such as <0xE2> */
-    int32_t fallback[256];
+    int32_t fallback_token[256];
     int32_t unknown;   /* the token for characters without a token; -1: none */
     bool fuse_unknown; /* one token for several unknown characters in a row */
     th_added_tokens added;
@@ -58,10 +58,10 @@ struct th_tokenizer {
 
     th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one possible slot */
     uint32_t *cache_mark;  /* [TH_CACHED_WORDS]: a part of each word's hash; 0: empty */
-    size_t counted;        /* bytes of the parts above, as counted by the context */
-    th_word_memory word;
-    char *padded; /* a text with a space before it */
-    size_t padded_capacity;
+    size_t counted_bytes;  /* bytes of the parts above, as counted by the context */
+    th_word_memory word_memory;
+    char *spaced_text; /* a text with a space before it */
+    size_t spaced_capacity;
 };
 
 /* -- creating (tokenizer.c) -- */

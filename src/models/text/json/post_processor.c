@@ -6,21 +6,21 @@
 #include "models/files/json.h"
 #include "models/text/tokenizer.h"
 
-typedef struct part {
-    th_tokenizer *t;
+typedef struct post_processor_reading {
+    th_tokenizer *tokenizer;
     const th_json_source *source;
     bool template; /* a template was read */
-} part;
+} post_processor_reading;
 
-static th_status refuse(const part *p, const char *sentence)
+static th_status refuse(const post_processor_reading *p, const char *sentence)
 {
-    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: its post_processor %s", p->source->name,
-                   sentence);
+    return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: its post_processor %s",
+                   p->source->name, sentence);
 }
 
 /* Appends the ids of a special token of the template. */
-static th_status append_special(const part *p, const json_t *specials, const char *name, int32_t **tokens,
-                                size_t *count)
+static th_status append_special(const post_processor_reading *p, const json_t *specials, const char *name,
+                                int32_t **tokens, size_t *count)
 {
     const json_t *ids = json_object_get(json_object_get(specials, name), "ids"), *id;
     size_t i;
@@ -28,21 +28,21 @@ static th_status append_special(const part *p, const json_t *specials, const cha
         return refuse(p, "names a special token without ids (or with more than 64)");
     int32_t *grown = realloc(*tokens, (*count + json_array_size(ids) + 1) * sizeof *grown);
     if (grown == NULL)
-        return th_fail_memory(p->t->ctx, p->source->operation, json_array_size(ids) * sizeof *grown);
+        return th_fail_memory(p->tokenizer->ctx, p->source->operation, json_array_size(ids) * sizeof *grown);
     *tokens = grown;
     json_array_foreach (ids, i, id) {
-        if (!json_is_integer(id) || !th_vocabulary_has(&p->t->vocabulary, json_integer_value(id)))
+        if (!json_is_integer(id) || !th_vocabulary_has(&p->tokenizer->vocabulary, json_integer_value(id)))
             return refuse(p, "has an id that is not in the vocabulary");
         grown[(*count)++] = (int32_t)json_integer_value(id);
     }
     return TH_OK;
 }
 
-static th_status read_template(part *p, const json_t *value)
+static th_status read_template(post_processor_reading *p, const json_t *value)
 {
     const json_t *single = json_object_get(value, "single"), *specials = json_object_get(value, "special_tokens"),
                  *each;
-    th_template *template = &p->t->template;
+    th_template *template = &p->tokenizer->template;
     bool text = false;
     size_t i;
     if (p->template)
@@ -54,26 +54,26 @@ static th_status read_template(part *p, const json_t *value)
         const json_t *special = json_object_get(each, "SpecialToken"), *sequence = json_object_get(each, "Sequence");
         const char *name;
         if (!th_json_string(p->source, special ? special : sequence, "id", &name))
-            return th_error_code(p->t->ctx);
+            return th_error_code(p->tokenizer->ctx);
         if (special == NULL) {
             if (strcmp(name, "A") != 0 || text)
                 return refuse(p, "has a \"single\" template in which the text A does not appear exactly once");
             text = true;
         } else if (append_special(p, specials, name, text ? &template->after : &template->before,
                                   text ? &template->n_after : &template->n_before)) {
-            return th_error_code(p->t->ctx);
+            return th_error_code(p->tokenizer->ctx);
         }
     }
     return text ? TH_OK : refuse(p, "has a \"single\" template without the text");
 }
 
-static th_status read_part(part *p, const json_t *value, bool within)
+static th_status read_part(post_processor_reading *p, const json_t *value, bool within)
 {
     const char *type;
     if (!json_is_object(value))
         return refuse(p, "is not an object");
     if (!th_json_string(p->source, value, "type", &type))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     if (strcmp(type, "ByteLevel") == 0) /* it changes only the offsets of tokens in the text, which are not used here */
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
@@ -85,7 +85,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
             return refuse(p, "is a Sequence without a list \"processors\"");
         json_array_foreach (parts, i, each) {
             if (read_part(p, each, true))
-                return th_error_code(p->t->ctx);
+                return th_error_code(p->tokenizer->ctx);
         }
         return TH_OK;
     }
@@ -94,7 +94,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
 
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value)
 {
-    part p = {.t = t, .source = source};
+    post_processor_reading p = {.tokenizer = t, .source = source};
     t->post_processor = json_incref(value);
     return json_is_null(value) ? TH_OK : read_part(&p, value, false);
 }

@@ -8,36 +8,37 @@
 #include "models/text/json/readers.h"
 #include "models/text/tokenizer.h"
 
-typedef struct part {
-    th_tokenizer *t;
+typedef struct pre_tokenizer_reading {
+    th_tokenizer *tokenizer;
     const th_json_source *source;
     bool byte_level; /* a ByteLevel was read, which must be the last part */
-} part;
+} pre_tokenizer_reading;
 
-static th_status refuse(const part *p, const char *sentence)
+static th_status refuse(const pre_tokenizer_reading *p, const char *sentence)
 {
-    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: %s", p->source->name, sentence);
+    return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: %s", p->source->name, sentence);
 }
 
-static th_status add_stage(const part *p, th_split_stage stage)
+static th_status add_stage(const pre_tokenizer_reading *p, th_split_stage stage)
 {
-    th_text_split *split = &p->t->split;
+    th_text_split *split = &p->tokenizer->split;
     if (split->stages == TH_MAX_STAGES)
         return refuse(p, "it splits more than 16 times");
     split->stage[split->stages++] = stage;
     return TH_OK;
 }
 
-static th_status add_pattern(const part *p, const char *expression, size_t count, th_split_behavior behavior,
-                             bool inverted)
+static th_status add_pattern(const pre_tokenizer_reading *p, const char *expression, size_t count,
+                             th_split_behavior behavior, bool inverted)
 {
     char reason[TH_PATTERN_REASON], quoted[TH_QUOTED];
     th_pattern *pattern = th_pattern_new(expression, count, reason);
     if (pattern == NULL && reason[0] == 0)
-        return th_fail_memory(p->t->ctx, p->source->operation, count);
+        return th_fail_memory(p->tokenizer->ctx, p->source->operation, count);
     if (pattern == NULL)
-        return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: the pattern '%s' cannot be used: %s",
-                       p->source->name, th_quote(expression, quoted), reason);
+        return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation,
+                       "%.300s: the pattern '%s' cannot be used: %s", p->source->name, th_quote(expression, quoted),
+                       reason);
     const th_status status =
         add_stage(p, (th_split_stage){.pattern = pattern, .behavior = behavior, .inverted = inverted});
     if (status)
@@ -46,27 +47,28 @@ static th_status add_pattern(const part *p, const char *expression, size_t count
 }
 
 /* Sets *flag to a boolean member, or to `missing` if the member is missing. */
-static bool read_flag(const part *p, const json_t *value, const char *key, bool default_value, bool *flag)
+static bool read_flag(const pre_tokenizer_reading *p, const json_t *value, const char *key, bool default_value,
+                      bool *flag)
 {
     *flag = default_value;
     return json_object_get(value, key) == NULL || th_json_boolean(p->source, value, key, flag);
 }
 
-static th_status read_byte_level(part *p, const json_t *value)
+static th_status read_byte_level(pre_tokenizer_reading *p, const json_t *value)
 {
     bool prefix_space, use_regex, trim_offsets; /* trim_offsets is ignored: it changes no tokens, only offsets */
     if (!th_json_boolean(p->source, value, "add_prefix_space", &prefix_space) ||
         !read_flag(p, value, "use_regex", true, &use_regex) ||
         !read_flag(p, value, "trim_offsets", true, &trim_offsets))
-        return th_error_code(p->t->ctx);
-    if (prefix_space && p->t->split.stages > 0)
+        return th_error_code(p->tokenizer->ctx);
+    if (prefix_space && p->tokenizer->split.stages > 0)
         return refuse(p, "a ByteLevel with add_prefix_space follows another part, and would change every piece");
-    p->t->prefix_space = prefix_space;
-    p->t->byte_level = p->byte_level = true;
+    p->tokenizer->prefix_space = prefix_space;
+    p->tokenizer->byte_level = p->byte_level = true;
     return use_regex ? add_pattern(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_SPLIT_ISOLATED, false) : TH_OK;
 }
 
-static th_status read_split(part *p, const json_t *value)
+static th_status read_split(pre_tokenizer_reading *p, const json_t *value)
 {
     static const char *const behaviors[] = {
         [TH_SPLIT_ISOLATED] = "Isolated",     [TH_SPLIT_REMOVED] = "Removed",
@@ -77,7 +79,7 @@ static th_status read_split(part *p, const json_t *value)
     bool invert;
     const json_t *pattern = json_object_get(value, "pattern");
     if (!th_json_string(p->source, value, "behavior", &behavior) || !read_flag(p, value, "invert", false, &invert))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     size_t kind = 0;
     while (kind < sizeof behaviors / sizeof *behaviors && strcmp(behavior, behaviors[kind]) != 0)
         kind++;
@@ -89,9 +91,9 @@ static th_status read_split(part *p, const json_t *value)
     if (json_object_get(pattern, "Regex"))
         return th_json_string(p->source, pattern, "Regex", &text)
                    ? add_pattern(p, text, strlen(text), (th_split_behavior)kind, invert)
-                   : th_error_code(p->t->ctx);
+                   : th_error_code(p->tokenizer->ctx);
     if (!th_json_string(p->source, pattern, "String", &text))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     char expression[2 * TH_MAX_PATTERN];
     size_t count = 0;
     for (const char *c = text; *c && count + 2 < sizeof expression; c++) {
@@ -102,24 +104,24 @@ static th_status read_split(part *p, const json_t *value)
     return add_pattern(p, expression, count, (th_split_behavior)kind, invert);
 }
 
-static th_status read_digits(part *p, const json_t *value)
+static th_status read_digits(pre_tokenizer_reading *p, const json_t *value)
 {
     bool individual;
     if (!read_flag(p, value, "individual_digits", false, &individual))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     const char *expression = individual ? "\\p{N}" : "\\p{N}+";
     return add_pattern(p, expression, strlen(expression), TH_SPLIT_ISOLATED, false);
 }
 
-static th_status read_metaspace(part *p, const json_t *value)
+static th_status read_metaspace(pre_tokenizer_reading *p, const json_t *value)
 {
     th_metaspace metaspace;
     if (!th_read_metaspace(p->source, value, &metaspace))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     th_split_stage stage = {
         .prepend = metaspace.prepend, .splits = metaspace.splits, .buffer = calloc(1, sizeof(th_text))};
     if (stage.buffer == NULL)
-        return th_fail_memory(p->t->ctx, p->source->operation, sizeof(th_text));
+        return th_fail_memory(p->tokenizer->ctx, p->source->operation, sizeof(th_text));
     memcpy(stage.space, metaspace.space, sizeof stage.space);
     const th_status status = add_stage(p, stage);
     if (status)
@@ -127,13 +129,13 @@ static th_status read_metaspace(part *p, const json_t *value)
     return status;
 }
 
-static th_status read_part(part *p, const json_t *value, bool within)
+static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool within)
 {
     const char *type;
     if (!json_is_object(value))
         return refuse(p, "its pre_tokenizer is not an object");
     if (!th_json_string(p->source, value, "type", &type))
-        return th_error_code(p->t->ctx);
+        return th_error_code(p->tokenizer->ctx);
     if (p->byte_level)
         return refuse(p, "a pre_tokenizer follows ByteLevel, which must be last");
     if (strcmp(type, "ByteLevel") == 0)
@@ -151,12 +153,12 @@ static th_status read_part(part *p, const json_t *value, bool within)
             return refuse(p, "its pre_tokenizer is a Sequence without a list \"pretokenizers\"");
         json_array_foreach (parts, i, each) {
             if (read_part(p, each, true))
-                return th_error_code(p->t->ctx);
+                return th_error_code(p->tokenizer->ctx);
         }
         return TH_OK;
     }
     char quoted[TH_QUOTED];
-    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation,
+    return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation,
                    "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits and a "
                    "Sequence of them are",
                    p->source->name, th_quote(type, quoted));
@@ -164,7 +166,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
 
 th_status th_tokenizer_set_pre_tokenizer(th_tokenizer *t, const th_json_source *source, json_t *value)
 {
-    part p = {.t = t, .source = source};
+    pre_tokenizer_reading p = {.tokenizer = t, .source = source};
     t->pre_tokenizer = json_incref(value);
     return json_is_null(value) ? TH_OK : read_part(&p, value, false);
 }

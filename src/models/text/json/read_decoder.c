@@ -6,22 +6,22 @@
 #include "models/text/decoder.h"
 #include "models/text/json/readers.h"
 
-typedef struct part {
-    th_decoder *d;
+typedef struct decoder_reading {
+    th_decoder *decoder;
     const th_json_source *source;
     bool byte_level, fused, stripped;
-} part;
+} decoder_reading;
 
-static th_status refuse(const part *p, const char *sentence)
+static th_status refuse(const decoder_reading *p, const char *sentence)
 {
     return th_fail(p->source->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: its decoder %s", p->source->name,
                    sentence);
 }
 
 /* Returns a new step, or NULL with the error stored. */
-static th_decoder_step *add_step(const part *p, th_decoder_kind kind)
+static th_decoder_step *add_step(const decoder_reading *p, th_decoder_kind kind)
 {
-    th_decoder *d = p->d;
+    th_decoder *d = p->decoder;
     if (p->byte_level)
         refuse(p, "changes tokens, but the pre_tokenizer is ByteLevel");
     else if (d->byte_fallback || p->fused)
@@ -35,7 +35,7 @@ static th_decoder_step *add_step(const part *p, th_decoder_kind kind)
 }
 
 /* A Strip behind a Fuse changes the beginning of the whole text. */
-static th_status read_strip(part *p, const json_t *value)
+static th_status read_strip(decoder_reading *p, const json_t *value)
 {
     char character[5];
     int64_t start, stop;
@@ -48,8 +48,8 @@ static th_status read_strip(part *p, const json_t *value)
             return refuse(p, "has a Strip behind a Fuse whose \"stop\" is not 0: it would change the end of the text");
         if (p->stripped)
             return refuse(p, "has two Strips behind a Fuse");
-        memcpy(p->d->start, character, sizeof character);
-        p->d->start_count = (size_t)start;
+        memcpy(p->decoder->start, character, sizeof character);
+        p->decoder->start_count = (size_t)start;
         p->stripped = true;
         return TH_OK;
     }
@@ -62,7 +62,7 @@ static th_status read_strip(part *p, const json_t *value)
     return TH_OK;
 }
 
-static th_status read_metaspace(part *p, const json_t *value)
+static th_status read_metaspace(decoder_reading *p, const json_t *value)
 {
     th_metaspace metaspace;
     if (!th_read_metaspace(p->source, value, &metaspace))
@@ -72,13 +72,13 @@ static th_status read_metaspace(part *p, const json_t *value)
         return th_error_code(p->source->ctx);
     memcpy(step->character, metaspace.space, sizeof step->character);
     step->drops = metaspace.prepend != TH_PREPEND_NEVER;
-    p->d->first_differs = p->d->first_differs || step->drops;
+    p->decoder->first_differs = p->decoder->first_differs || step->drops;
     return TH_OK;
 }
 
-static th_status read_part(part *p, const json_t *value, bool within);
+static th_status read_part(decoder_reading *p, const json_t *value, bool within);
 
-static th_status read_parts(part *p, const json_t *value)
+static th_status read_parts(decoder_reading *p, const json_t *value)
 {
     const json_t *parts = json_object_get(value, "decoders"), *each;
     size_t i;
@@ -91,7 +91,7 @@ static th_status read_parts(part *p, const json_t *value)
     return TH_OK;
 }
 
-static th_status read_part(part *p, const json_t *value, bool within)
+static th_status read_part(decoder_reading *p, const json_t *value, bool within)
 {
     const char *type;
     if (!json_is_object(value))
@@ -115,7 +115,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
     if (strcmp(type, "ByteFallback") == 0) {
         if (p->fused || p->byte_level)
             return refuse(p, "has a ByteFallback behind a Fuse, or for tokens of bytes");
-        p->d->byte_fallback = true;
+        p->decoder->byte_fallback = true;
         return TH_OK;
     }
     if (strcmp(type, "Sequence") == 0 && !within)
@@ -130,6 +130,6 @@ static th_status read_part(part *p, const json_t *value, bool within)
 
 th_status th_decoder_read(th_decoder *d, const th_json_source *source, const json_t *value, bool byte_level)
 {
-    part p = {.d = d, .source = source, .byte_level = byte_level};
+    decoder_reading p = {.decoder = d, .source = source, .byte_level = byte_level};
     return json_is_null(value) ? TH_OK : read_part(&p, value, false);
 }

@@ -25,28 +25,28 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
     if (size > TH_MAX_TOKENS)
         return refuse(source, "its vocabulary has more than 4194304 tokens");
     const char **token = calloc(size + 1, sizeof *token);
-    bool good = token != NULL;
+    bool succeeded = token != NULL;
     const char *key;
     json_t *value;
     char quoted[TH_QUOTED];
     json_object_foreach ((json_t *)(uintptr_t)vocab, key, value) {
         const json_int_t id = json_integer_value(value);
-        if (!good)
+        if (!succeeded)
             break;
-        good = json_is_integer(value) && id >= 0 && (size_t)id < size && token[id] == NULL;
-        if (good)
+        succeeded = json_is_integer(value) && id >= 0 && (size_t)id < size && token[id] == NULL;
+        if (succeeded)
             token[id] = key;
         else
             th_fail(source->ctx, TH_ERROR_FILE, source->operation,
                     "%.300s: the id of token '%s' is a duplicate, or outside 0 .. %zu (there are %zu tokens)",
                     source->name, th_quote(key, quoted), size - 1, size);
     }
-    for (size_t i = 0; good && i < size; i++)
-        good = th_tokenizer_add_model_token(t, token[i], strlen(token[i]));
+    for (size_t i = 0; succeeded && i < size; i++)
+        succeeded = th_tokenizer_add_model_token(t, token[i], strlen(token[i]));
     free((void *)token);
-    if (good)
+    if (succeeded)
         th_tokenizer_find_alphabet(t);
-    return good;
+    return succeeded;
 }
 
 /* -- merges -- */
@@ -163,18 +163,18 @@ static char *read_text(const th_json_source *source)
 bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const json_t *vocab)
 {
     char *text = read_text(source);
-    bool good = text != NULL;
-    for (char *line = text; good && *line;) {
+    bool succeeded = text != NULL;
+    for (char *line = text; succeeded && *line;) {
         char *end = line + strcspn(line, "\n");
         char *const next = *end ? end + 1 : end;
         if (end > line && *end && end[-1] == '\r')
             end--;
         *end = 0;
-        good = add_merge_line(t, source, vocab, line);
+        succeeded = add_merge_line(t, source, vocab, line);
         line = next;
     }
     free(text);
-    return good;
+    return succeeded;
 }
 
 /* -- options -- */

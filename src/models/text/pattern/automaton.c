@@ -97,52 +97,52 @@ static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t cod
 /* -- states -- */
 
 /* Steps in order of preference; each at most once. */
-typedef struct list {
+typedef struct step_list {
     int count;
     uint8_t step[MAX_STEPS];
-} list;
+} step_list;
 
-typedef struct building {
-    th_automaton *a;
-    const th_program *p;
-    list state[MAX_STATES];
+typedef struct state_table {
+    th_automaton *automaton;
+    const th_program *program;
+    step_list state[MAX_STATES];
     int states;
-} building;
+} state_table;
 
 /* A transition in progress. */
-typedef struct moving {
-    const th_program *p;
+typedef struct state_search {
+    const th_program *program;
     uint64_t in_sets; /* of the next character; 0 at the end of the text */
     bool ends;
     bool visited[MAX_STEPS], listed[MAX_STEPS];
     bool accepts;
-    list next;
-} moving;
+    step_list next;
+} state_search;
 
 /* Follows a step up to those that read a character. */
-static void follow_step(moving *m, int at)
+static void follow_step(state_search *m, int at)
 {
-    const th_program_step *s = &m->p->step[at];
+    const th_program_step *s = &m->program->step[at];
     if (m->accepts || m->visited[at])
         return;
     m->visited[at] = true;
-    const bool has = !m->ends && (m->in_sets >> s->set & 1);
+    const bool reads = !m->ends && (m->in_sets >> s->set & 1);
     if (s->kind == TH_STEP_ACCEPT) {
         m->accepts = true;
     } else if (s->kind == TH_STEP_BRANCH) {
         follow_step(m, s->next);
         follow_step(m, s->other);
     } else if (s->kind != TH_STEP_READ) {
-        if (has == (s->kind == TH_STEP_AHEAD))
+        if (reads == (s->kind == TH_STEP_AHEAD))
             follow_step(m, s->next);
-    } else if (has && !m->listed[s->next]) {
+    } else if (reads && !m->listed[s->next]) {
         m->listed[s->next] = true;
         m->next.step[m->next.count++] = (uint8_t)s->next;
     }
 }
 
 /* Returns the number of a state, which is perhaps new. Returns MAX_STATES if there are too many. */
-static int state_of(building *b, const list *steps)
+static int state_of(state_table *b, const step_list *steps)
 {
     int i = 0;
     while (i < b->states &&
@@ -154,22 +154,22 @@ static int state_of(building *b, const list *steps)
 }
 
 /* Sets the transition from a state by a character of a class. Returns false if there are too many states. */
-static bool set_transition(building *b, int state, int class)
+static bool set_transition(state_table *b, int state, int class)
 {
-    moving m = {.p = b->p, .in_sets = b->a->in_sets[class], .ends = class == END_OF_TEXT};
+    state_search m = {.program = b->program, .in_sets = b->automaton->in_sets[class], .ends = class == END_OF_TEXT};
     for (int i = 0; i < b->state[state].count; i++)
         follow_step(&m, b->state[state].step[i]);
     const int next = state_of(b, &m.next);
-    b->a->transition[state * b->a->classes + class] = (uint16_t)(2 * next + m.accepts);
+    b->automaton->transition[state * b->automaton->classes + class] = (uint16_t)(2 * next + m.accepts);
     return next < MAX_STATES;
 }
 
 /* Sets *fits to false if there are too many states. Returns false if out of memory. */
-static bool find_states(building *b, bool *fits)
+static bool find_states(state_table *b, bool *fits)
 {
-    th_automaton *a = b->a;
-    (void)state_of(b, &(list){.count = 0}); /* DEAD */
-    (void)state_of(b, &(list){.count = 1, .step = {(uint8_t)b->p->entry}});
+    th_automaton *a = b->automaton;
+    (void)state_of(b, &(step_list){.count = 0}); /* DEAD */
+    (void)state_of(b, &(step_list){.count = 1, .step = {(uint8_t)b->program->entry}});
     const size_t row = (size_t)a->classes * sizeof *a->transition;
     for (int state = DEAD; *fits && state < b->states; state++) {
         uint16_t *grown = realloc(a->transition, ((size_t)state + 1) * row);
@@ -189,11 +189,11 @@ static bool find_states(building *b, bool *fits)
 static th_automaton *build_automaton(const th_program *program, bool *fits)
 {
     th_automaton *a = calloc(1, sizeof *a);
-    building *b = calloc(1, sizeof *b);
+    state_table *b = calloc(1, sizeof *b);
     bool built = a && b;
     if (built) {
         a->sets = &program->sets;
-        *b = (building){.a = a, .p = program};
+        *b = (state_table){.automaton = a, .program = program};
         *fits = find_classes(a);
         built = !*fits || find_states(b, fits);
     }

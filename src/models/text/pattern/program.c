@@ -14,7 +14,7 @@ typedef struct paths {
 
 typedef struct compiler {
     const th_pattern_tree *tree;
-    th_program *p;
+    th_program *program;
 } compiler;
 
 static paths same_paths(int step)
@@ -24,8 +24,8 @@ static paths same_paths(int step)
 
 static int add_step(compiler *c, th_program_step step)
 {
-    c->p->step[c->p->steps] = step;
-    return c->p->steps++;
+    c->program->step[c->program->steps] = step;
+    return c->program->steps++;
 }
 
 /* Returns the row of a step, which is perhaps new. */
@@ -56,7 +56,7 @@ static int compile_loop(compiler *c, const th_tree_node *node, paths next)
 {
     const int loop = add_step(c, repeat_branch(node, 0, next.read));
     const int body = compile(c, node->first, (paths){loop, next.read});
-    *(node->lazy ? &c->p->step[loop].other : &c->p->step[loop].next) = body;
+    *(node->lazy ? &c->program->step[loop].other : &c->program->step[loop].next) = body;
     if (next.read == next.empty)
         return node->least > 0 ? body : loop;
     const int first = c->tree->node[node->first].empty ? compile(c, node->first, (paths){loop, next.empty}) : body;
@@ -137,7 +137,7 @@ static int compile_ahead(compiler *c, const th_tree_node *node, int next)
     if (body->kind == TH_TREE_SET)
         return add_step(
             c, (th_program_step){.kind = negated ? TH_STEP_NOT_AHEAD : TH_STEP_AHEAD, .set = body->set, .next = next});
-    c->p->plain = false;
+    c->program->plain = false;
     const int inner = compile_inner(c, node->first);
     return add_step(c,
                     (th_program_step){.kind = negated ? TH_STEP_NOT_LOOK : TH_STEP_LOOK, .next = next, .inner = inner});
@@ -145,7 +145,7 @@ static int compile_ahead(compiler *c, const th_tree_node *node, int next)
 
 static int compile_behind(compiler *c, const th_tree_node *node, int next)
 {
-    th_program *p = c->p;
+    th_program *p = c->program;
     const int begin = p->steps, inner = compile_inner(c, node->first), length = c->tree->node[node->first].length;
     p->plain = false;
     p->behind += (size_t)length;
@@ -160,8 +160,8 @@ static int compile_behind(compiler *c, const th_tree_node *node, int next)
 /* If the group matches at least one character, nothing continues at `other`. */
 static int compile_atomic(compiler *c, const th_tree_node *node, paths next)
 {
-    c->p->plain = false;
-    const int inner = compile_inner(c, node->first), row = row_of(c->p, next.read);
+    c->program->plain = false;
+    const int inner = compile_inner(c, node->first), row = row_of(c->program, next.read);
     return add_step(c, (th_program_step){.kind = TH_STEP_ATOMIC,
                                          .next = next.read,
                                          .other = node->empty ? next.empty : inner,
@@ -213,7 +213,7 @@ static int targets_of(const th_program_step *step, int target[3])
 
 /* An order in progress. */
 typedef struct ordering {
-    th_program *p;
+    th_program *program;
     int *waiting; /* steps that wait for the one above them */
     int *place;   /* of each step in the order; -1: none yet; -2: it waits */
     int ordered;
@@ -227,13 +227,13 @@ static void put_in_order(ordering *o, int step)
     while (depth > 0) {
         const int top = o->waiting[depth - 1];
         int target[3], next = -1;
-        for (int i = targets_of(&o->p->step[top], target); i-- > 0;)
+        for (int i = targets_of(&o->program->step[top], target); i-- > 0;)
             next = o->place[target[i]] == -1 ? target[i] : next;
         o->place[top] = next < 0 ? o->ordered : -2;
         if (next >= 0)
             o->waiting[depth++] = next;
         else
-            o->p->order[o->ordered++] = o->waiting[--depth];
+            o->program->order[o->ordered++] = o->waiting[--depth];
     }
 }
 

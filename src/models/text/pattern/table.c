@@ -21,18 +21,18 @@ enum { FIRST_WIDTH = 512, KEPT_WIDTH = 1 << 16 };
 #define UNKNOWN (UINT32_MAX - 1)
 
 struct th_table {
-    const th_program *p;
+    const th_program *program;
     uint32_t *match[2]; /* [steps] from each step at a position, and at the position before or behind it */
-    bool *has;          /* [sets] whether the set has the character */
+    bool *in_set;       /* [sets] whether the set has the character */
     const char *text;
     size_t count;
-    size_t width;     /* characters of the window */
-    size_t capacity;  /* positions that fit into the memory */
-    size_t *position; /* [positions] in the text */
-    uint32_t *row;    /* [rows][capacity] the matches of the program's rows */
-    size_t positions; /* 0: without a window */
-    size_t first;     /* the index of the position that was asked for; those before it are for lookbehinds */
-    size_t now;       /* the index of the position that was asked for last */
+    size_t width;      /* characters of the window */
+    size_t capacity;   /* positions that fit into the memory */
+    size_t *position;  /* [positions] in the text */
+    uint32_t *row;     /* [rows][capacity] the matches of the program's rows */
+    size_t positions;  /* 0: without a window */
+    size_t first;      /* the index of the position that was asked for; those before it are for lookbehinds */
+    size_t last_asked; /* the index of the position that was asked for last */
     uint64_t visits;
 };
 
@@ -41,11 +41,11 @@ th_table *th_table_new(const th_program *program)
     th_table *t = calloc(1, sizeof *t);
     if (t == NULL)
         return NULL;
-    t->p = program;
+    t->program = program;
     t->match[0] = malloc((size_t)program->steps * sizeof(uint32_t));
     t->match[1] = malloc((size_t)program->steps * sizeof(uint32_t));
-    t->has = malloc(program->sets.sets + 1);
-    if (t->match[0] && t->match[1] && t->has)
+    t->in_set = malloc(program->sets.sets + 1);
+    if (t->match[0] && t->match[1] && t->in_set)
         return t;
     th_table_free(t);
     return NULL;
@@ -67,7 +67,7 @@ void th_table_free(th_table *table)
     release_window(table);
     free(table->match[0]);
     free(table->match[1]);
-    free(table->has);
+    free(table->in_set);
     free(table);
 }
 
@@ -78,7 +78,7 @@ void th_table_begin(th_table *table, const char *text, size_t count)
     table->text = text;
     table->count = count;
     table->positions = 0;
-    table->width = 2 * table->p->behind > FIRST_WIDTH ? 2 * table->p->behind : FIRST_WIDTH;
+    table->width = 2 * table->program->behind > FIRST_WIDTH ? 2 * table->program->behind : FIRST_WIDTH;
 }
 
 uint64_t th_table_visits(const th_table *table)
@@ -91,7 +91,7 @@ uint64_t th_table_visits(const th_table *table)
 /* Makes room for positions. Returns false if out of memory. */
 static bool reserve(th_table *t, size_t positions)
 {
-    const size_t rows = (size_t)t->p->rows;
+    const size_t rows = (size_t)t->program->rows;
     if (positions <= t->capacity)
         return true;
     release_window(t);
@@ -112,17 +112,17 @@ static bool reserve(th_table *t, size_t positions)
 static bool set_positions(th_table *t, size_t at)
 {
     const size_t left = t->count - at, width = t->width < left ? t->width : left;
-    if (width > SIZE_MAX - t->p->behind - 1 || !reserve(t, t->p->behind + width + 1))
+    if (width > SIZE_MAX - t->program->behind - 1 || !reserve(t, t->program->behind + width + 1))
         return false;
     size_t begin = at;
-    for (t->first = 0; t->first < t->p->behind && begin > 0; t->first++)
+    for (t->first = 0; t->first < t->program->behind && begin > 0; t->first++)
         begin = th_character_before(t->text, 0, begin);
     t->position[0] = begin;
     for (t->positions = 1; t->positions <= t->first + width && begin < t->count; t->positions++) {
         begin += (size_t)th_character_length(t->text + begin, t->count - begin);
         t->position[t->positions] = begin;
     }
-    t->now = t->first;
+    t->last_asked = t->first;
     return true;
 }
 
@@ -130,7 +130,7 @@ static bool set_positions(th_table *t, size_t at)
 
 /* The match from steps at one position. */
 typedef struct place {
-    const th_table *t;
+    const th_table *table;
     size_t i;              /* the index of the position */
     bool character, known; /* whether a character follows; whether the window shows what follows */
     const uint32_t *match; /* at this position, of the steps before in the order */
@@ -139,7 +139,7 @@ typedef struct place {
 
 static uint32_t row_at(const place *here, int row, size_t i)
 {
-    return here->t->row[(size_t)row * here->t->capacity + i];
+    return here->table->row[(size_t)row * here->table->capacity + i];
 }
 
 /* Returns the match from a step that looks at something, if it is there or not as the step wants. */
@@ -151,7 +151,7 @@ static uint32_t match_if(const place *here, const th_program_step *step, uint32_
 /* Returns 0 if the next character is in the step's set. */
 static uint32_t look_ahead(const place *here, const th_program_step *step)
 {
-    return !here->known ? UNKNOWN : here->character && here->t->has[step->set] ? 0 : NONE;
+    return !here->known ? UNKNOWN : here->character && here->table->in_set[step->set] ? 0 : NONE;
 }
 
 static uint32_t look_behind(const place *here, const th_program_step *step)
@@ -172,7 +172,9 @@ static uint32_t match_step(const place *here, const th_program_step *step)
 {
     switch (step->kind) {
     case TH_STEP_READ:
-        return !here->known ? UNKNOWN : here->character && here->t->has[step->set] ? here->next[step->next] : NONE;
+        return !here->known                                        ? UNKNOWN
+               : here->character && here->table->in_set[step->set] ? here->next[step->next]
+                                                                   : NONE;
     case TH_STEP_AHEAD:
     case TH_STEP_NOT_AHEAD:
         return match_if(here, step, look_ahead(here, step), step->kind == TH_STEP_AHEAD);
@@ -196,18 +198,18 @@ static void find_sets(th_table *t, size_t at)
 {
     const uint32_t code = th_character_code(t->text + at, th_character_length(t->text + at, t->count - at));
     const uint32_t properties = th_unicode_properties(code);
-    for (size_t i = 0; i < t->p->sets.sets; i++)
-        t->has[i] = th_character_sets_have(&t->p->sets, i, code, properties);
+    for (size_t i = 0; i < t->program->sets.sets; i++)
+        t->in_set[i] = th_character_sets_have(&t->program->sets, i, code, properties);
 }
 
 /* Computes the rows of a pass. */
 static void run_pass(th_table *t, const th_program_pass *pass)
 {
-    const th_program *p = t->p;
+    const th_program *p = t->program;
     for (size_t i = t->positions; i-- > 0;) {
         uint32_t *match = t->match[i % 2];
         const bool character = i + 1 < t->positions;
-        const place here = {.t = t,
+        const place here = {.table = t,
                             .i = i,
                             .character = character,
                             .known = character || t->position[i] == t->count,
@@ -229,18 +231,18 @@ bool th_table_match(th_table *table, size_t at, size_t *end)
     th_table *t = table;
     for (;;) {
         if (t->positions > 0 && at <= t->position[t->positions - 1]) {
-            while (t->position[t->now] < at)
-                t->now++;
-            const uint32_t match = t->row[(size_t)t->p->entry_row * t->capacity + t->now];
+            while (t->position[t->last_asked] < at)
+                t->last_asked++;
+            const uint32_t match = t->row[(size_t)t->program->entry_row * t->capacity + t->last_asked];
             *end = match == NONE ? at : match == UNKNOWN ? 0 : t->position[match];
             if (match != UNKNOWN)
                 return true;
-            if (t->now - t->first < t->width / 2)
+            if (t->last_asked - t->first < t->width / 2)
                 t->width *= 2;
         }
         if (!set_positions(t, at))
             return false;
-        for (int i = 0; i < t->p->passes; i++)
-            run_pass(t, &t->p->pass[i]);
+        for (int i = 0; i < t->program->passes; i++)
+            run_pass(t, &t->program->pass[i]);
     }
 }

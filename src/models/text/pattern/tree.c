@@ -196,20 +196,20 @@ static uint32_t read_escape(reader *r)
     const char c = r->in.at < r->in.end ? *r->in.at++ : 0;
     const char *letter = c ? strchr(letters, c) : NULL;
     uint32_t code = (uint32_t)(unsigned char)c;
-    bool good = true;
+    bool succeeded = true;
     if (letter)
         code = (uint32_t)codes[letter - letters];
     else if (c == 'x' && th_accept(&r->in, "{"))
-        good = read_hexadecimal(r, 1, 6, &code) && th_accept(&r->in, "}");
+        succeeded = read_hexadecimal(r, 1, 6, &code) && th_accept(&r->in, "}");
     else if (c == 'x')
-        good = read_hexadecimal(r, 2, 2, &code) && code < 0x80;
+        succeeded = read_hexadecimal(r, 2, 2, &code) && code < 0x80;
     else if (c == 'u')
-        good = read_hexadecimal(r, 4, 4, &code);
+        succeeded = read_hexadecimal(r, 4, 4, &code);
     else if (c <= ' ' || c >= 127)
         set_reason(r, "a backslash precedes a character that cannot be escaped");
     else if (((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9'))
         set_reason(r, "\\%c is not supported", c);
-    if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+    if (!succeeded || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         set_reason(r, "\\%c is not followed by a code point", c);
     if (r->ignores_case && code >= 0x80)
         set_reason(r, "within (?i:) only ASCII is supported");
@@ -459,14 +459,14 @@ static int read_number(reader *r)
 static bool read_counts(reader *r, th_tree_node *node)
 {
     node->least = node->most = read_number(r);
-    bool good = node->least >= 0;
+    bool succeeded = node->least >= 0;
     const bool exact = !th_accept(&r->in, ",");
     if (!exact) {
         const bool any = th_next_is(&r->in, "}");
         node->most = any ? TH_ANY_COUNT : read_number(r);
-        good = good && (any || node->most >= 0);
+        succeeded = succeeded && (any || node->most >= 0);
     }
-    if (!good || !th_accept(&r->in, "}"))
+    if (!succeeded || !th_accept(&r->in, "}"))
         set_reason(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
     else if (node->most != TH_ANY_COUNT && node->most < node->least)
         set_reason(r, "a {%d,%d} has the larger number first", node->least, node->most);
