@@ -80,7 +80,7 @@ bool th_chat_append(th_text *text, const char *bytes, size_t count);
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
 
 /* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it is missing (thoughts.c). */
-char *th_chat_smollm_thinking(th_context *ctx, const char *jinja);
+char *th_chat_smollm_system_text(th_context *ctx, const char *jinja);
 
 /* -- template.c -- */
 enum { TH_CHAT_LIST = 600 };

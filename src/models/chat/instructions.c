@@ -251,7 +251,7 @@ static th_status check_targets(const example *e, size_t from)
 static th_status check_line(const example *e, const char *line, size_t bytes)
 {
     const char *end = line + bytes, *first = th_json_skip_space(line, end);
-    const char *after = th_json_end(line, end);
+    const char *after = th_json_value_end(line, end);
     char problem[TH_QUOTED + 200], start[TH_QUOTED], quoted[TH_QUOTED];
     const bool object = first < end && *first == '{';
     const char *wrong = !object ? first : after ? th_json_skip_space(after, end) : end;
@@ -318,7 +318,7 @@ static th_status check_kind(th_context *ctx, const char *text, size_t bytes, con
  * texts of the lines behind it. */
 static th_status name_later_line(const example *e, const char *line, size_t bytes, const char *after, int64_t number)
 {
-    const char *end = th_json_end(line, line + bytes) ? NULL : th_json_end(line, after);
+    const char *end = th_json_value_end(line, line + bytes) ? NULL : th_json_value_end(line, after);
     char problem[200];
     if (end == NULL)
         return th_error_code(e->ctx);

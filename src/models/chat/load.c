@@ -192,7 +192,7 @@ static th_chat_template *make_template(folder *f, const char *name, configuratio
     th_chat_template *chat = th_chat_template_make(f->ctx, kind, bos ? bos : token_of(map->member[BOS]),
                                                    eos ? eos : token_of(map->member[EOS]));
     if (chat && kind->rules & TH_CHAT_SMOLLM_3 && f->has_template)
-        chat->thinking = th_chat_smollm_thinking(f->ctx, f->jinja.bytes);
+        chat->thinking = th_chat_smollm_system_text(f->ctx, f->jinja.bytes);
     return chat;
 }
 

@@ -17,7 +17,7 @@ static void begin_span(th_chat_writer *w)
         return;
     }
     const size_t at = to->text.count;
-    to->span[to->spans++] = (th_chat_span){th_chat_has(w, TH_CHAT_COUNTS_LEAD) && at > 0 ? at - 1 : at, 0};
+    to->span[to->spans++] = (th_chat_span){th_chat_has_rule(w, TH_CHAT_COUNTS_LEAD) && at > 0 ? at - 1 : at, 0};
 }
 
 static void end_span(th_chat_writer *w)
@@ -34,18 +34,18 @@ static const char *system_of(const th_chat_message *messages)
 
 static void put_answer(th_chat_writer *w, const th_chat_message *messages, size_t count, size_t i, bool prompt)
 {
-    if (th_chat_has(w, TH_CHAT_COUNTS_HEADER))
+    if (th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
         begin_span(w);
     th_chat_put(w, w->kind->assistant.before);
-    if (!th_chat_has(w, TH_CHAT_COUNTS_HEADER))
+    if (!th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
         begin_span(w);
-    if (th_chat_has(w, TH_CHAT_SMOLLM_3))
+    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
         th_chat_put_smollm_answer(w, system_of(messages), messages[i].content);
-    else if (th_chat_has(w, TH_CHAT_THINKS))
+    else if (th_chat_has_rule(w, TH_CHAT_THINKS))
         th_chat_put_thoughts(w, messages, count, i);
     else
         th_chat_put_part(w, th_chat_content(w, &messages[i]));
-    const bool open = th_chat_has(w, TH_CHAT_LAST_OPEN) && i + 1 == count;
+    const bool open = th_chat_has_rule(w, TH_CHAT_LAST_OPEN) && i + 1 == count;
     th_chat_put(w, open ? TH_EOS : w->kind->assistant.after);
     if (i + 1 == count && !prompt)
         th_chat_put(w, w->kind->end);
@@ -63,8 +63,8 @@ static void put_question(th_chat_writer *w, const th_chat_message *message, cons
         th_chat_put(w, w->kind->system.after);
     }
     const th_chat_part raw = {message->content, strlen(message->content)};
-    th_chat_put_part(w, system && th_chat_has(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
-    if (th_chat_has(w, TH_CHAT_TRIMS_USER) &&
+    th_chat_put_part(w, system && th_chat_has_rule(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
+    if (th_chat_has_rule(w, TH_CHAT_TRIMS_USER) &&
         !w->failed) { /* white space at the beginning only comes from the system's text */
         const th_chat_part all = {w->to->text.bytes + begin, w->to->text.count - begin};
         w->to->text.count = (size_t)(th_chat_trim(all).at + th_chat_trim(all).count - w->to->text.bytes);
@@ -74,7 +74,7 @@ static void put_question(th_chat_writer *w, const th_chat_message *message, cons
 
 static void put_system(th_chat_writer *w, th_chat_part content)
 {
-    if (content.count == 0 && th_chat_has(w, TH_CHAT_SKIPS_EMPTY_SYSTEM))
+    if (content.count == 0 && th_chat_has_rule(w, TH_CHAT_SKIPS_EMPTY_SYSTEM))
         return;
     th_chat_put(w, w->kind->system.before);
     th_chat_put_part(w, content);
@@ -89,23 +89,23 @@ static bool has_role(const th_chat_message *message, const char *role)
 static void put_messages(th_chat_writer *w, const th_chat_message *messages, size_t count, bool prompt)
 {
     const char *usual = w->kind->default_system;
-    const bool inside = th_chat_has(w, TH_CHAT_SYSTEM_INSIDE), system = has_role(&messages[0], "system");
-    const size_t holder = th_chat_has(w, TH_CHAT_SYSTEM_LAST) ? count - 1 : 1; /* of the system's text */
+    const bool inside = th_chat_has_rule(w, TH_CHAT_SYSTEM_INSIDE), system = has_role(&messages[0], "system");
+    const size_t holder = th_chat_has_rule(w, TH_CHAT_SYSTEM_LAST) ? count - 1 : 1; /* of the system's text */
     th_chat_put(w, w->kind->begin);
-    if (th_chat_has(w, TH_CHAT_SMOLLM_3))
+    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
         th_chat_put_smollm_system(w, system_of(messages));
-    else if (!system && (usual || th_chat_has(w, TH_CHAT_ALWAYS_SYSTEM)))
+    else if (!system && (usual || th_chat_has_rule(w, TH_CHAT_ALWAYS_SYSTEM)))
         put_system(w, (th_chat_part){usual ? usual : "", usual ? strlen(usual) : 0});
     for (size_t i = 0; i < count && !w->failed; i++)
         if (has_role(&messages[i], "assistant"))
             put_answer(w, messages, count, i, prompt);
         else if (has_role(&messages[i], "user"))
             put_question(w, &messages[i], inside && system && i == holder ? &messages[0] : NULL);
-        else if (!inside && !th_chat_has(w, TH_CHAT_SMOLLM_3))
+        else if (!inside && !th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
             put_system(w, th_chat_content(w, &messages[i]));
     if (prompt) {
         th_chat_put(w, w->kind->prompt);
-        if (th_chat_has(w, TH_CHAT_SMOLLM_3))
+        if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
             th_chat_put_smollm_answer(w, system_of(messages), NULL);
     } else if (!has_role(&messages[count - 1], "assistant"))
         th_chat_put(w, w->kind->end);
@@ -131,12 +131,12 @@ static th_status check_message(const th_chat_writer *w, const th_chat_message *m
                  th_quote(m->role, quoted));
         return refuse(w, i, reason);
     }
-    if (system && th_chat_has(w, TH_CHAT_NO_SYSTEM))
+    if (system && th_chat_has_rule(w, TH_CHAT_NO_SYSTEM))
         return refuse(w, i, "the model does not know system messages; put the text into the first message of the user");
     if (system && i > 0 && (w->kind->rules & (TH_CHAT_ALTERNATES | TH_CHAT_ALWAYS_SYSTEM)))
         return refuse(w, i, "only the first message may be a system message");
     const size_t turn = i - (has_role(&messages[0], "system") ? 1 : 0);
-    if (!system && th_chat_has(w, TH_CHAT_ALTERNATES) && has_role(m, "user") != (turn % 2 == 0))
+    if (!system && th_chat_has_rule(w, TH_CHAT_ALTERNATES) && has_role(m, "user") != (turn % 2 == 0))
         return refuse(w, i, "user and assistant must alternate, beginning with the user");
     return TH_OK;
 }
@@ -148,14 +148,14 @@ static th_status check_conversation(const th_chat_writer *w, const th_chat_messa
     for (size_t i = 0; i < count; i++)
         if (check_message(w, messages, i) != TH_OK)
             return th_error_code(w->chat->ctx);
-    if (count == 1 && has_role(&messages[0], "system") && th_chat_has(w, TH_CHAT_SYSTEM_INSIDE))
+    if (count == 1 && has_role(&messages[0], "system") && th_chat_has_rule(w, TH_CHAT_SYSTEM_INSIDE))
         return refuse(w, 0, "the system message needs a message of the user after it");
     if (has_role(&messages[0], "system") && !has_role(&messages[count - 1], "user") &&
-        th_chat_has(w, TH_CHAT_SYSTEM_LAST))
+        th_chat_has_rule(w, TH_CHAT_SYSTEM_LAST))
         return refuse(w, 0,
                       "the template leaves a system message out when the conversation ends with an answer; put the "
                       "text into the first message of the user");
-    if (th_chat_has(w, TH_CHAT_SMOLLM_3) && !th_chat_smollm_complete(w, system_of(messages)))
+    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3) && !th_chat_can_write_smollm(w, system_of(messages)))
         return refuse(w, 0, "without the template's file, SmolLM 3 needs a system message, such as /no_think");
     return TH_OK;
 }

@@ -102,7 +102,7 @@ static bool allows_thinking(const char *system)
     return system == NULL || strstr(system, "/no_think") == NULL;
 }
 
-char *th_chat_smollm_thinking(th_context *ctx, const char *jinja)
+char *th_chat_smollm_system_text(th_context *ctx, const char *jinja)
 {
     static const char branch[] = "elif reasoning_mode == \"/think\"", open[] = "{{- \"", close[] = "\\n\\n\" -}}";
     const char *at = strstr(jinja, branch), *begin = at ? strstr(at, open) : NULL;
@@ -131,7 +131,7 @@ static void put_metadata(th_chat_writer *w, bool think, const char *instructions
     th_chat_put(w, "\n\n");
 }
 
-bool th_chat_smollm_complete(const th_chat_writer *w, const char *system)
+bool th_chat_can_write_smollm(const th_chat_writer *w, const char *system)
 {
     if (w->chat->thinking || !allows_thinking(system))
         return true;

@@ -23,7 +23,7 @@ void th_chat_text_free(th_chat_text *text)
     *text = (th_chat_text){0};
 }
 
-bool th_chat_has(const th_chat_writer *w, th_chat_rule rule)
+bool th_chat_has_rule(const th_chat_writer *w, th_chat_rule rule)
 {
     return (w->kind->rules & (unsigned)rule) != 0;
 }
@@ -51,7 +51,7 @@ void th_chat_put_today(th_chat_writer *w, bool whole_month)
 static void put_date(th_chat_writer *w)
 {
     static const char usual[] = "26 Jul 2024"; /* the template's own date */
-    if (th_chat_has(w, TH_CHAT_TODAY))
+    if (th_chat_has_rule(w, TH_CHAT_TODAY))
         th_chat_put_today(w, false);
     else
         th_chat_put_part(w, (th_chat_part){usual, sizeof usual - 1});
@@ -112,6 +112,6 @@ th_chat_part th_chat_content(const th_chat_writer *w, const th_chat_message *mes
 {
     const th_chat_part all = {message->content, strlen(message->content)};
     const bool system = strcmp(message->role, "system") == 0, answer = strcmp(message->role, "assistant") == 0;
-    const bool trims = th_chat_has(w, TH_CHAT_TRIMS) && !(system && th_chat_has(w, TH_CHAT_SYSTEM_AS_IS));
-    return trims || (answer && th_chat_has(w, TH_CHAT_TRIMS_ANSWER)) ? th_chat_trim(all) : all;
+    const bool trims = th_chat_has_rule(w, TH_CHAT_TRIMS) && !(system && th_chat_has_rule(w, TH_CHAT_SYSTEM_AS_IS));
+    return trims || (answer && th_chat_has_rule(w, TH_CHAT_TRIMS_ANSWER)) ? th_chat_trim(all) : all;
 }

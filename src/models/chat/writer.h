@@ -19,7 +19,7 @@ typedef struct th_chat_part {
 } th_chat_part;
 
 /* Returns whether the kind has a rule. */
-bool th_chat_has(const th_chat_writer *w, th_chat_rule rule);
+bool th_chat_has_rule(const th_chat_writer *w, th_chat_rule rule);
 /* Writes a part as it is. */
 void th_chat_put_part(th_chat_writer *w, th_chat_part p);
 /* Writes a text of the kind. The writer replaces its marks by tokens and the date. NULL: nothing. */
@@ -37,7 +37,7 @@ th_chat_part th_chat_content(const th_chat_writer *w, const th_chat_message *mes
 void th_chat_put_thoughts(th_chat_writer *w, const th_chat_message *messages, size_t count, size_t i);
 /* Returns whether SmolLM 3's system message can be written: without instructions it is long, and only the template's
  * file has it. */
-bool th_chat_smollm_complete(const th_chat_writer *w, const char *system);
+bool th_chat_can_write_smollm(const th_chat_writer *w, const char *system);
 /* Writes the system message of SmolLM 3. system: its text, or NULL. */
 void th_chat_put_smollm_system(th_chat_writer *w, const char *system);
 /* Writes the empty thoughts of an answer of SmolLM 3, if the system message wants them, and the content, unless NULL. */

@@ -34,7 +34,7 @@ static void refuse(th_context *ctx, const char *asker, const th_candidates *cand
 int th_first_candidate(th_context *ctx, const char *asker, const th_candidates *candidates,
                        const th_language_model_options *options, int only)
 {
-    th_language_model_options model = th_options_normal(options);
+    th_language_model_options model = th_normal_options(options);
     /* export reorders rows, so that halves rotate */
     model.block.scores.rotary_pairing = model.other_scores.rotary_pairing = TH_ROTARY_HALVES;
     closest c = {.candidate = -1, .distance = INT_MAX};

@@ -73,7 +73,7 @@ static const th_family *find_family(const th_config *c)
 {
     if (!json_is_object(c->object)) /* then it has no member either, but this error stays */
         th_config_refuse(c, "it is not a JSON %s", "object");
-    if (!th_config_given(c, "model_type")) {
+    if (!th_config_is_given(c, "model_type")) {
         th_config_refuse(c, "it has no \"%s\"", "model_type");
         return NULL;
     }
@@ -94,7 +94,7 @@ static void read_config(const th_config *c, th_foreign_config *read)
     const th_family *family = find_family(c);
     if (family == NULL)
         return;
-    if (th_config_given(c, "quantization_config"))
+    if (th_config_is_given(c, "quantization_config"))
         th_config_refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
     if (!th_config_flag(c, "is_causal", true))
         th_config_refuse(c, "\"%s\" is false", "is_causal");

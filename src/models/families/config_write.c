@@ -65,7 +65,7 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
                              int64_t begin_token, int64_t end_token, const char *type)
 {
     th_writer w = {.file = file};
-    th_language_model_options o = th_options_normal(options);
+    th_language_model_options o = th_normal_options(options);
     o.length = positions_of(&o);
     th_put_key(&w, "architectures");
     fprintf(file, "[\"%s\"]", family->architecture);

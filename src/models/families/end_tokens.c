@@ -55,7 +55,7 @@ void th_end_tokens_replace(th_context *ctx, const char *operation, const char *p
     const th_config c = {source, object};
     if (object && !json_is_object(object))
         th_config_refuse(&c, "it is not a JSON %s", "object");
-    if (object && th_config_given(&c, "eos_token_id")) {
+    if (object && th_config_is_given(&c, "eos_token_id")) {
         read->n_end_tokens = 0;
         th_end_tokens_read(&c, read);
     }

@@ -13,7 +13,7 @@ const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory =
 
 /* -- one field -- */
 
-bool th_config_given(const th_config *c, const char *key)
+bool th_config_is_given(const th_config *c, const char *key)
 {
     const json_t *member = json_object_get(c->object, key);
     return member && !json_is_null(member);
@@ -38,7 +38,7 @@ void th_config_fail(const th_config *c, const char *sentence, ...)
 static int64_t integer_in(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t default_value)
 {
     int64_t value;
-    return th_config_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value)
+    return th_config_is_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value)
                ? value
                : default_value;
 }
@@ -51,15 +51,15 @@ int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, i
 double th_config_number(const th_config *c, const char *key, double default_value)
 {
     double value = default_value;
-    if (th_config_given(c, key))
+    if (th_config_is_given(c, key))
         th_json_number(&c->source, c->object, key, &value);
     return value;
 }
 
-double th_config_in(const th_config *c, const char *key, th_range range, double default_value)
+double th_config_number_in(const th_config *c, const char *key, th_range range, double default_value)
 {
     const double value = th_config_number(c, key, default_value);
-    if (th_config_given(c, key) && !th_in_range(range, value))
+    if (th_config_is_given(c, key) && !th_in_range(range, value))
         th_config_fail(c, "\"%s\" is %g; it must be in [%g, %g]", key, value, range.low, range.high);
     return value;
 }
@@ -75,7 +75,7 @@ static double read_rate(const th_config *c, const char *key, double default_valu
 bool th_config_flag(const th_config *c, const char *key, bool default_value)
 {
     bool value = default_value;
-    if (th_config_given(c, key))
+    if (th_config_is_given(c, key))
         th_json_boolean(&c->source, c->object, key, &value);
     return value;
 }
@@ -83,7 +83,7 @@ bool th_config_flag(const th_config *c, const char *key, bool default_value)
 const char *th_config_string(const th_config *c, const char *key, const char *default_value)
 {
     const char *value = default_value;
-    if (th_config_given(c, key))
+    if (th_config_is_given(c, key))
         th_json_string(&c->source, c->object, key, &value);
     return value;
 }
@@ -91,7 +91,7 @@ const char *th_config_string(const th_config *c, const char *key, const char *de
 const json_t *th_config_object(const th_config *c, const char *key)
 {
     const json_t *member = json_object_get(c->object, key);
-    if (th_config_given(c, key) && !json_is_object(member))
+    if (th_config_is_given(c, key) && !json_is_object(member))
         th_config_refuse(c, "\"%s\" is neither null nor an object", key);
     return json_object_size(member) > 0 ? member : NULL;
 }
@@ -150,9 +150,9 @@ static th_activation read_activation(const th_config *c, const char *key, const 
 /* Returns the key under which the file has the field. Two keys with different values are an error. */
 static const char *key_in_file(const th_config *c, const th_family_field *f)
 {
-    if (f->other == NULL || !th_config_given(c, f->other))
+    if (f->other == NULL || !th_config_is_given(c, f->other))
         return f->key;
-    if (!th_config_given(c, f->key))
+    if (!th_config_is_given(c, f->key))
         return f->other;
     const int64_t value = integer_in(c, f->key, 1, INT32_MAX, 0);
     if (integer_in(c, f->other, 1, INT32_MAX, value) != value)
@@ -168,7 +168,7 @@ static bool is_layer_count(const th_family_field *f)
 /* Reads a flag that can have one value only. */
 static void read_only_value(const th_config *c, const th_family_field *f)
 {
-    if (f->kind == TH_FIELD_NULL && th_config_given(c, f->key))
+    if (f->kind == TH_FIELD_NULL && th_config_is_given(c, f->key))
         th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
     if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
         th_config_refuse(c, "\"%s\" is true, which is not supported", f->key);
@@ -183,7 +183,7 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
                                         (int64_t)f->default_value);
         break;
     case TH_FIELD_NUMBER:
-        *(double *)member = th_config_in(c, key, f->range, f->default_value);
+        *(double *)member = th_config_number_in(c, key, f->range, f->default_value);
         break;
     case TH_FIELD_RATE:
         *(double *)member = read_rate(c, key, f->default_value);

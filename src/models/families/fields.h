@@ -16,7 +16,7 @@ typedef struct th_config {
 } th_config;
 
 /* Whether the field exists and is not null. */
-bool th_config_given(const th_config *c, const char *key);
+bool th_config_is_given(const th_config *c, const char *key);
 /* Stores TH_ERROR_FILE: a sentence that contains %s, and the detail for it, which is quoted. */
 void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
     __attribute__((format(printf, 2, 0)));
@@ -26,7 +26,7 @@ void th_config_fail(const th_config *c, const char *sentence, ...) __attribute__
 /* Each returns the field's value, or `default_value`. A value of another type or range is an error. */
 int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t default_value);
 double th_config_number(const th_config *c, const char *key, double default_value);
-double th_config_in(const th_config *c, const char *key, th_range range, double default_value);
+double th_config_number_in(const th_config *c, const char *key, th_range range, double default_value);
 bool th_config_flag(const th_config *c, const char *key, bool default_value);
 const char *th_config_string(const th_config *c, const char *key, const char *default_value);
 /* Returns a member that must be an object or null; NULL if it is missing, null or empty. */

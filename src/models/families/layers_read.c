@@ -23,7 +23,7 @@ static int64_t read_window(const th_config *c, const th_family_layers *f)
 {
     static const char key[] = "sliding_window";
     if (f->windows == TH_NO_WINDOWS) {
-        if (th_config_given(c, key))
+        if (th_config_is_given(c, key))
             th_config_refuse(c, "\"%s\" is given, but such a model does not have it", key);
         return 0;
     }
@@ -35,7 +35,7 @@ static int64_t read_window(const th_config *c, const th_family_layers *f)
 /* Returns a list with at least `layers` entries; NULL if it is missing. */
 static const json_t *read_list(const th_config *c, const char *key, size_t layers, bool longer)
 {
-    if (!th_config_given(c, key))
+    if (!th_config_is_given(c, key))
         return NULL;
     const json_t *list = json_object_get(c->object, key);
     if (json_is_array(list) && (json_array_size(list) == layers || (longer && json_array_size(list) > layers)))
@@ -48,7 +48,7 @@ static plan read_plan(const th_config *c, const th_family *family, int64_t layer
 {
     const th_family_layers *f = &family->layers;
     plan p = {.window = read_window(c, f), .full_every = f->full_every, .window_from = f->window_from};
-    if (th_config_given(c, "attention_chunk_size"))
+    if (th_config_is_given(c, "attention_chunk_size"))
         th_config_refuse(c, "\"%s\" is given, but such a model does not have it", "attention_chunk_size");
     p.types = read_list(c, "layer_types", (size_t)layers, false);
     if (f->full_key)

@@ -36,7 +36,7 @@ static void normalize_scores(th_score_options *s, const th_transformer_block_opt
         s->qk_norm_eps = 1e-5;
 }
 
-th_language_model_options th_options_normal(const th_language_model_options *options)
+th_language_model_options th_normal_options(const th_language_model_options *options)
 {
     th_language_model_options o = *options;
     th_transformer_block_options *b = &o.block;

@@ -9,7 +9,7 @@ const th_score_options *th_scores_of_layer(const th_language_model_options *opti
 
 /* Returns the options with every default filled in, and with members that have no effect at 0. So equal models have
  * equal options. Arrays are shared, not copied. */
-th_language_model_options th_options_normal(const th_language_model_options *options);
+th_language_model_options th_normal_options(const th_language_model_options *options);
 
 typedef struct th_option_difference {
     char name[64]; /* .block.scores.window */

@@ -82,8 +82,8 @@ static double read_base(const rotary *r, bool window)
     const th_family_rotary *f = &r->family->rotary;
     const char *key = f->window_base_key && window ? f->window_base_key : f->base_key ? f->base_key : "rope_theta";
     const th_range range = TH_BASE_RANGE;
-    const double usual = th_config_in(r->file, key, range, th_rotary_usual_base(r->family, window));
-    const double base = th_config_in(&r->settings, "rope_theta", range, usual);
+    const double usual = th_config_number_in(r->file, key, range, th_rotary_usual_base(r->family, window));
+    const double base = th_config_number_in(&r->settings, "rope_theta", range, usual);
     if (f->base_key && th_config_number(r->file, "rope_theta", base) != base)
         th_config_refuse(r->file, "\"%s\" contradicts the base of rotary positions", "rope_theta");
     return base;
@@ -95,8 +95,8 @@ static int64_t read_width(const rotary *r, int64_t head_width)
     static const char key[] = "partial_rotary_factor";
     const th_family_rotary *f = &r->family->rotary;
     const th_range range = TH_PART_RANGE;
-    const double usual = f->part_key ? th_config_in(r->file, f->part_key, range, f->part) : 1;
-    const double part = th_config_in(&r->settings, key, range, usual);
+    const double usual = f->part_key ? th_config_number_in(r->file, f->part_key, range, f->part) : 1;
+    const double part = th_config_number_in(&r->settings, key, range, usual);
     const double beside = th_config_number(r->file, key, part);
     if (f->part_key == NULL && (part != 1 || beside != 1))
         th_config_refuse(r->file, "\"%s\" is not 1", key);
@@ -127,9 +127,9 @@ static int64_t original_length(const rotary *r)
     const int64_t always = r->family->rotary.original_length;
     const int64_t default_length = th_config_integer(r->file, original, 1, always > 0 ? always : r->length);
     const int64_t length = th_config_integer(&r->settings, original, 1, default_length);
-    if ((always > 0 || th_config_given(r->file, original)) && length != default_length)
+    if ((always > 0 || th_config_is_given(r->file, original)) && length != default_length)
         th_config_refuse(r->file, "\"%s\" appears twice with different values", original);
-    if (r->family->rotary.window_base_key && th_config_given(r->file, original))
+    if (r->family->rotary.window_base_key && th_config_is_given(r->file, original))
         th_config_refuse(r->file, "\"%s\" is not a member of rope_parameters", original);
     return length;
 }
@@ -145,7 +145,7 @@ static int64_t length_before_dynamic(const rotary *r)
 
 static double scaling_number(const th_config *c, const char *key, double default_value)
 {
-    return th_config_in(c, key, (th_range)TH_SCALING_RANGE, default_value);
+    return th_config_number_in(c, key, (th_range)TH_SCALING_RANGE, default_value);
 }
 
 /* Returns 0 for a field that is missing or 0, which transformers replaces by a default. */

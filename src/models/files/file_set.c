@@ -21,10 +21,10 @@ static th_status fail(const th_file_set *s, const char *path)
     return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", path, strerror(errno));
 }
 
-th_status th_file_set_folder(th_file_set *s)
+th_status th_file_set_make_folder(th_file_set *s)
 {
-    s->made = mkdir(s->folder, 0777) == 0;
-    return s->made || errno == EEXIST ? TH_OK : fail(s, s->folder);
+    s->folder_is_new = mkdir(s->folder, 0777) == 0;
+    return s->folder_is_new || errno == EEXIST ? TH_OK : fail(s, s->folder);
 }
 
 /* Appends an entry. Returns NULL with the error stored. */
@@ -71,17 +71,17 @@ th_status th_file_set_add_removal(th_file_set *s, const char *name)
     return lstat(f->path, &status) == 0 && S_ISDIR(status.st_mode) ? fail(s, f->path) : TH_OK;
 }
 
-th_status th_file_set_unmark(th_file_set *s)
+th_status th_file_set_remove_old_version(th_file_set *s)
 {
-    const th_atomic_file *mark = &s->last->file;
-    return mark->direct || th_remove_file(mark->target) ? TH_OK : fail(s, mark->target);
+    const th_atomic_file *file = &s->last->file;
+    return file->direct || th_remove_file(file->target) ? TH_OK : fail(s, file->target);
 }
 
 th_status th_file_set_publish(th_file_set *s)
 {
     th_status status = TH_OK;
     for (th_set_file *f = s->first; f && status == TH_OK; f = f->next) {
-        s->made = false;
+        s->folder_is_new = false;
         if (f->removed) {
             status = th_remove_file(f->path) ? TH_OK : fail(s, f->path);
         } else {
@@ -100,6 +100,6 @@ void th_file_set_free(th_file_set *s)
             th_atomic_discard(&f->file);
         th_release(s->ctx, f, sizeof *f);
     }
-    if (s->made)
+    if (s->folder_is_new)
         (void)rmdir(s->folder); /* fails if it has other files */
 }

@@ -38,7 +38,7 @@ static const char *token_end(const char *at, const char *end)
     return at;
 }
 
-const char *th_json_end(const char *text, const char *end)
+const char *th_json_value_end(const char *text, const char *end)
 {
     int64_t depth = 0;
     for (const char *at = text; (at = th_json_skip_space(at, end)) < end;) {
@@ -53,7 +53,7 @@ const char *th_json_end(const char *text, const char *end)
 /* Returns the end of a value in a measured text; `at` itself if no value begins there. */
 static const char *value_end(const char *at, const char *end)
 {
-    return *at == ',' || *at == ':' || *at == '}' || *at == ']' ? at : th_json_end(at, end);
+    return *at == ',' || *at == ':' || *at == '}' || *at == ']' ? at : th_json_value_end(at, end);
 }
 
 /* -- limits -- */
@@ -103,7 +103,7 @@ static const char *count_token(measurement *m, int max_depth, const char *token,
     }
 }
 
-/* th_json_more completes this message. */
+/* th_json_describe_rest completes this message. */
 static const char more_text[] = "more text";
 
 /* Counts the tokens from *at on. Returns what is wrong with the token at *at, or NULL at the end of a text within the
@@ -147,7 +147,8 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
     }
     char more[TH_JSON_REASON];
     if (reason)
-        fail_at(source, (size_t)(at - text), reason == more_text ? th_json_more(at, text + bytes, more) : reason);
+        fail_at(source, (size_t)(at - text),
+                reason == more_text ? th_json_describe_rest(at, text + bytes, more) : reason);
     return reason ? TH_ERROR_FILE : TH_OK;
 }
 

@@ -33,7 +33,7 @@ typedef struct th_json_limits {
 th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
                           size_t *memory);
 /* Returns the end of the first value; NULL if the text ends within it. It looks at brackets and strings only. */
-const char *th_json_end(const char *text, const char *end);
+const char *th_json_value_end(const char *text, const char *end);
 /* Measures the text and builds its value. Returns NULL with the error stored: TH_ERROR_FILE, or TH_ERROR_MEMORY if the
  * values do not fit the context's memory_limit. The caller releases the value with json_decref. */
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);

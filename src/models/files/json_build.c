@@ -318,7 +318,7 @@ static json_t *read_value(reader *r)
     }
 }
 
-const char *th_json_more(const char *at, const char *end, char reason[TH_JSON_REASON])
+const char *th_json_describe_rest(const char *at, const char *end, char reason[TH_JSON_REASON])
 {
     char start[TH_QUOTED], quoted[TH_QUOTED]; /* longer than what th_quote writes, so that it shows "..." */
     const size_t bytes = (size_t)(end - at) < sizeof start - 1 ? (size_t)(end - at) : sizeof start - 1;
@@ -337,7 +337,7 @@ json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
     free(r.text);
     if (value && th_json_skip_space(r.at, r.end) != r.end) {
         char more[TH_JSON_REASON];
-        reject(&r, th_json_more(th_json_skip_space(r.at, r.end), r.end, more));
+        reject(&r, th_json_describe_rest(th_json_skip_space(r.at, r.end), r.end, more));
         json_decref(value);
         value = NULL;
     }

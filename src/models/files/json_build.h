@@ -14,7 +14,7 @@ const char *th_json_skip_space(const char *at, const char *end);
 enum { TH_JSON_REASON = TH_QUOTED + 80 }; /* bytes of a message */
 
 /* Writes that more text follows the value, with the beginning of that text, into reason. Returns reason. */
-const char *th_json_more(const char *at, const char *end, char reason[TH_JSON_REASON]);
+const char *th_json_describe_rest(const char *at, const char *end, char reason[TH_JSON_REASON]);
 
 typedef struct th_json_error {
     char reason[TH_JSON_REASON]; /* empty: memory ran out */

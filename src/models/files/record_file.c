@@ -149,7 +149,7 @@ th_status th_record_write(th_record_file *f)
     return status;
 }
 
-th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count)
+th_status th_log_check_arguments(th_record_file *f, int64_t step, const th_log_field *fields, int count)
 {
     if (th_failed(f->ctx))
         return th_error_code(f->ctx);

@@ -37,6 +37,6 @@ void th_record_format(th_record_file *f, const char *format, ...) __attribute__(
 th_status th_record_write(th_record_file *f);
 
 /* Checks the arguments of both kinds of logs: a step of at least 0, and fields with names. */
-th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count);
+th_status th_log_check_arguments(th_record_file *f, int64_t step, const th_log_field *fields, int count);
 
 #endif

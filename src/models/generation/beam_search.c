@@ -27,7 +27,7 @@ void th_beam_begin(th_beam_search *s, void *memory)
     s->next = s->tokens + row;
     s->finished_tokens = s->next + row;
     s->length = s->n_finished = 0;
-    s->over = s->max_new_tokens == 0;
+    s->ended = s->max_new_tokens == 0;
     for (int64_t i = 0; i < s->beams; i++)
         s->score[i] = i == 0 ? 0 : inactive_score;
 }
@@ -113,7 +113,7 @@ void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates,
     s->tokens = s->next;
     s->next = swapped;
     s->length++;
-    s->over = stuck || !can_improve(s) || (s->early_stopping && has_enough_finished(s));
+    s->ended = stuck || !can_improve(s) || (s->early_stopping && has_enough_finished(s));
 }
 
 const int64_t *th_beam_result(const th_beam_search *s, int64_t rank, int64_t *length, double *score)

@@ -29,7 +29,7 @@ typedef struct th_beam_search {
     th_finished_beam *finished; /* (beams), n_finished of them, descending */
     int64_t n_finished;
     int64_t *finished_tokens; /* (beams, max_new_tokens) */
-    bool over;
+    bool ended;
 } th_beam_search;
 
 /* Returns how many candidates a step needs, so that enough beams continue even if some candidates end. */

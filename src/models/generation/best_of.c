@@ -1,5 +1,5 @@
-/* Selects the largest of many numbers (sampling.h). th_best_of keeps the best so far in a heap with the worst of them
- * on top. th_front_of is a weighted quickselect (Hoare 1961): it finds the fewest numbers that add up to a given
+/* Selects the largest of many numbers (sampling.h). th_select_best keeps the best so far in a heap with the worst of them
+ * on top. th_move_mass_to_front is a weighted quickselect (Hoare 1961): it finds the fewest numbers that add up to a given
  * sum. */
 #include "models/generation/sampling.h"
 
@@ -24,7 +24,7 @@ static void sift_down(th_ranked *heap, int64_t count, int64_t at)
     heap[at] = moved;
 }
 
-int64_t th_best_of(int64_t n, const double *score, int64_t max, th_ranked *best)
+int64_t th_select_best(int64_t n, const double *score, int64_t max, th_ranked *best)
 {
     const int64_t count = max < n ? max : n;
     if (count <= 0)
@@ -83,7 +83,7 @@ static int64_t split_by_pivot(int64_t n, th_ranked *scores, double *before)
     return at;
 }
 
-int64_t th_front_of(int64_t n, th_ranked *scores, double mass)
+int64_t th_move_mass_to_front(int64_t n, th_ranked *scores, double mass)
 {
     int64_t taken = 0; /* entries 0 .. taken - 1 are certain to belong; those from n on do not */
     const int64_t all = n;

@@ -17,11 +17,11 @@ static size_t lay_out_arrays(th_generation *g, char *memory)
     char *at = memory;
 #define TAKE(field, count) (g->field = (void *)at, at += th_aligned((count) * sizeof *g->field))
     TAKE(tokens, rows * (size_t)g->stride);
-    TAKE(prompt, rows);
+    TAKE(prompt_length, rows);
     TAKE(count, rows);
     TAKE(begin, rows);
-    TAKE(next, rows);
-    TAKE(over, rows);
+    TAKE(chosen, rows);
+    TAKE(ended, rows);
     TAKE(score, rows);
     TAKE(log_probability, numbers);
 #undef TAKE
@@ -36,7 +36,7 @@ static th_status fill_prompts(th_generation *g)
     const th_array lengths = o->lengths ? th_tensor_array(th_tensor_impl_of(o->lengths)) : (th_array){.given = false};
     for (int64_t row = 0; row < g->rows; row++) {
         const int64_t b = row / (g->rows / g->prompts);
-        g->prompt[row] = g->count[row] =
+        g->prompt_length[row] = g->count[row] =
             lengths.data ? th_load_index(lengths.dtype, lengths.data, b * lengths.stride[0]) : g->longest;
         for (int64_t t = 0; t < g->count[row]; t++) {
             const int64_t token =
@@ -82,8 +82,8 @@ static th_status make_result(const th_generation *g, th_generated *result)
                              .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(results)) : NULL,
                              .log_probabilities = o->log_probabilities ? th_zeros(ctx, TH_FLOAT64, all) : NULL};
     for (int64_t b = 0; b < results && !th_failed(ctx); b++) {
-        const int64_t row = th_generation_row_of(g, b), count = g->count[row] - g->prompt[row];
-        const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
+        const int64_t row = th_generation_row_of(g, b), count = g->count[row] - g->prompt_length[row];
+        const int64_t *tokens = g->tokens + row * g->stride + g->prompt_length[row];
         for (int64_t i = 0; i < o->max_new_tokens; i++)
             put_integer(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : padding);
         put_integer(result->lengths, b, count);
@@ -132,10 +132,10 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
         return th_fail_memory(ctx, operation, bytes);
     lay_out_arrays(&g, memory);
     memset(memory, 0, bytes);
-    if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.space, operation) == TH_OK) {
+    if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.workspace, operation) == TH_OK) {
         if (run(&g) == TH_OK && result)
             (void)make_result(&g, result);
-        th_release_numbers(ctx, g.space, space);
+        th_release_numbers(ctx, g.workspace, space);
     }
     th_cache_free(g.cache);
     th_tensor_free(g.memory);

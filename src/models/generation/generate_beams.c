@@ -44,17 +44,17 @@ static void rank_row(void *shared, int64_t row, int worker)
     const beams *s = shared;
     th_generation *g = s->generation;
     const th_beam_search *search = &s->search[row / g->options.beams];
-    if (search->over)
+    if (search->ended)
         return;
     th_sampling_space space = th_generation_worker_space(g, worker);
     const th_logits_row logits = th_generation_row(g, row);
     if (!th_log_probabilities(&g->sampling, &logits, &space)) {
-        g->next[row] = -1;
+        g->chosen[row] = -1;
         return;
     }
     const int64_t beam = row % g->options.beams;
     th_ranked *candidates = s->of_row + row * s->candidates;
-    const int64_t found = th_best_of(g->vocabulary, space.score, s->candidates, candidates);
+    const int64_t found = th_select_best(g->vocabulary, space.score, s->candidates, candidates);
     for (int64_t i = 0; i < found; i++) {
         candidates[i].score += search->score[beam];
         candidates[i].index += beam * g->vocabulary;
@@ -70,7 +70,7 @@ static int64_t merge_candidates(const beams *s, int64_t sequence)
 #define CANDIDATE(i) candidates[(i) / of_beam * s->candidates + (i) % of_beam]
     for (int64_t i = 0; i < all; i++)
         s->scores[i] = CANDIDATE(i).score;
-    const int64_t found = th_best_of(all, s->scores, s->candidates, s->best);
+    const int64_t found = th_select_best(all, s->scores, s->candidates, s->best);
     for (int64_t i = 0; i < found; i++)
         s->best[i].index = CANDIDATE(s->best[i].index).index;
 #undef CANDIDATE
@@ -87,14 +87,14 @@ static bool advance_search(const beams *s, int64_t sequence)
     if (!(s->best[0].score > -INFINITY))
         return th_generation_refuse_logits(g, sequence) == TH_OK;
     th_beam_step(search, found, s->best, s->source + begin);
-    g->over[sequence] = search->over;
+    g->ended[sequence] = search->ended;
     for (int64_t beam = 0; beam < g->options.beams; beam++) {
         const int64_t row = begin + beam;
-        s->source[row] = search->over ? row : begin + s->source[row];
-        s->first[row] = g->prompt[row];
+        s->source[row] = search->ended ? row : begin + s->source[row];
+        s->first[row] = g->prompt_length[row];
         s->past[row] = g->count[row]; /* the model has not processed the new token yet */
-        g->count[row] = g->prompt[row] + search->length;
-        memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->max_new_tokens,
+        g->count[row] = g->prompt_length[row] + search->length;
+        memcpy(g->tokens + row * g->stride + g->prompt_length[row], search->tokens + beam * search->max_new_tokens,
                (size_t)search->length * sizeof *g->tokens);
     }
     return true;
@@ -107,13 +107,13 @@ static bool advance_searches(const beams *s)
     bool any = false;
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         for (int64_t row = sequence * g->options.beams; row < (sequence + 1) * g->options.beams; row++) {
-            if (g->next[row] < 0)
+            if (g->chosen[row] < 0)
                 return th_generation_refuse_logits(g, sequence) == TH_OK;
             s->source[row] = row;
         }
-        if (!s->search[sequence].over && !advance_search(s, sequence))
+        if (!s->search[sequence].ended && !advance_search(s, sequence))
             return false;
-        any |= !s->search[sequence].over;
+        any |= !s->search[sequence].ended;
     }
     return any && th_cache_copy_sequences(g->cache, s->source, s->first, s->past) == TH_OK;
 }
@@ -128,8 +128,8 @@ static void take_results(const beams *s)
         int64_t length;
         const int64_t *tokens =
             th_beam_result(&s->search[result / sequences], result % sequences, &length, &g->score[row]);
-        memcpy(g->tokens + row * g->stride + g->prompt[row], tokens, (size_t)length * sizeof *tokens);
-        g->count[row] = g->prompt[row] + length;
+        memcpy(g->tokens + row * g->stride + g->prompt_length[row], tokens, (size_t)length * sizeof *tokens);
+        g->count[row] = g->prompt_length[row] + length;
         for (int64_t i = 0; i < length && !th_failed(g->ctx) && th_generation_emit(g, result, tokens[i]); i++)
             continue;
     }

@@ -68,7 +68,7 @@ typedef struct inputs {
  * number. */
 static int64_t tokens_of(const th_generation *g, int64_t row)
 {
-    return g->over[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
+    return g->ended[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
 }
 
 /* Returns positions (rows, longest) that give each row the length that it has without padding: padding repeats the last

@@ -14,15 +14,15 @@ static double uniform_number(const th_generation *g, int64_t sequence, int64_t i
 static void choose_token(void *shared, int64_t row, int worker)
 {
     const th_generation *g = shared;
-    if (g->over[row])
+    if (g->ended[row])
         return;
     th_sampling_space space = th_generation_worker_space(g, worker);
     const th_logits_row logits = th_generation_row(g, row);
-    const int64_t i = g->count[row] - g->prompt[row];
-    g->next[row] = th_sampling_token(&g->sampling, &logits, uniform_number(g, row, i), &space);
-    if (g->options.log_probabilities && g->next[row] >= 0)
+    const int64_t i = g->count[row] - g->prompt_length[row];
+    g->chosen[row] = th_sampling_token(&g->sampling, &logits, uniform_number(g, row, i), &space);
+    if (g->options.log_probabilities && g->chosen[row] >= 0)
         g->log_probability[row * g->options.max_new_tokens + i] =
-            th_log_probability(&g->sampling, &logits, g->next[row], &space);
+            th_log_probability(&g->sampling, &logits, g->chosen[row], &space);
 }
 
 /* Appends the chosen token to each sequence that has not ended, and passes it to the caller. Returns whether any
@@ -31,17 +31,17 @@ static bool append_tokens(th_generation *g)
 {
     bool any = false;
     for (int64_t row = 0; row < g->rows && !th_failed(g->ctx); row++) {
-        if (g->over[row])
+        if (g->ended[row])
             continue;
-        const int64_t token = g->next[row];
+        const int64_t token = g->chosen[row];
         if (token < 0) {
             th_generation_refuse_logits(g, row);
             return false;
         }
         g->tokens[row * g->stride + g->count[row]++] = token;
-        const bool full = g->count[row] - g->prompt[row] == g->options.max_new_tokens;
-        g->over[row] = !th_generation_emit(g, row, token) || th_generation_is_end_token(g, token) || full;
-        any |= !g->over[row];
+        const bool full = g->count[row] - g->prompt_length[row] == g->options.max_new_tokens;
+        g->ended[row] = !th_generation_emit(g, row, token) || th_generation_is_end_token(g, token) || full;
+        any |= !g->ended[row];
     }
     return any;
 }
@@ -51,7 +51,7 @@ static bool slide_sequences(th_generation *g)
 {
     bool any = false;
     for (int64_t row = 0; row < g->rows; row++)
-        if (!g->over[row] && g->count[row] - g->begin[row] > g->length) {
+        if (!g->ended[row] && g->count[row] - g->begin[row] > g->length) {
             const int64_t overlap = g->length / 2 > 0 ? g->length / 2 : 1;
             g->begin[row] = g->count[row] - overlap;
             any = true;

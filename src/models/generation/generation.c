@@ -4,7 +4,8 @@
 
 th_sampling_space th_generation_worker_space(const th_generation *g, int worker)
 {
-    return th_sampling_space_at((char *)g->space + (size_t)worker * th_sampling_bytes(g->vocabulary), g->vocabulary);
+    return th_sampling_space_at((char *)g->workspace + (size_t)worker * th_sampling_bytes(g->vocabulary),
+                                g->vocabulary);
 }
 
 int64_t th_generation_row_of(const th_generation *g, int64_t result)
@@ -16,7 +17,7 @@ int64_t th_generation_row_of(const th_generation *g, int64_t result)
 bool th_generation_rotation_changes(const th_generation *g)
 {
     for (int64_t row = 0; g->switch_length > 0 && row < g->rows; row++)
-        if (!g->over[row / g->options.beams] && g->count[row] - g->begin[row] == g->switch_length + 1)
+        if (!g->ended[row / g->options.beams] && g->count[row] - g->begin[row] == g->switch_length + 1)
             return true;
     return false;
 }
@@ -35,7 +36,7 @@ th_status th_generation_refuse_logits(const th_generation *g, int64_t sequence)
     const int64_t row = sequence * g->options.beams;
     return th_fail(g->ctx, TH_ERROR_VALUE, "generate",
                    "the logits for token %lld of sequence %lld contain NaN or +inf, or all are -inf%s",
-                   (long long)(g->count[row] - g->prompt[row]), (long long)sequence,
+                   (long long)(g->count[row] - g->prompt_length[row]), (long long)sequence,
                    g->options.no_repeat_ngram_size ? ", or every token would repeat an n-gram" : "");
 }
 

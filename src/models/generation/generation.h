@@ -25,14 +25,14 @@ typedef struct th_generation {
     th_dtype index_type;        /* of the results */
     int64_t stride;             /* longest + max_new_tokens */
     int64_t *tokens;            /* (rows, stride): prompt and generated tokens */
-    int64_t *prompt;            /* (rows) tokens of the prompt */
+    int64_t *prompt_length;     /* (rows) tokens of the prompt */
     int64_t *count;             /* (rows) tokens */
     int64_t *begin;             /* (rows) the first token that is in the cache, at position 0 */
-    bool *over;                 /* (batch) the sequence has ended */
-    int64_t *next;              /* (rows) chosen tokens; -1: no token could be chosen */
+    bool *ended;                /* (batch) the sequence has ended */
+    int64_t *chosen;            /* (rows) chosen tokens; -1: no token could be chosen */
     double *score;              /* (rows) scores of beam search */
     double *log_probability;    /* (rows, max_new_tokens) if options.log_probabilities */
-    void *space;                /* [threads] working memory of each worker; NULL in a shapes-only context */
+    void *workspace;            /* [threads] working memory of each worker; NULL in a shapes-only context */
     th_cache *cache;
     th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
     /* valid until th_generation_end_run */

@@ -111,7 +111,7 @@ static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *spa
     th_choices *c = &space->choices;
     double least = -INFINITY;
     if (top_k > 0 && top_k < vocabulary) {
-        th_best_of(vocabulary, space->score, top_k, space->best);
+        th_select_best(vocabulary, space->score, top_k, space->best);
         least = space->best[top_k - 1].score;
     }
     c->count = 0;
@@ -128,7 +128,7 @@ static void take_top_p(double p, double sum, th_sampling_space *space)
     th_choices *c = &space->choices;
     for (int64_t i = 0; i < c->count; i++)
         space->best[i] = (th_ranked){c->weight[i], c->token[i]};
-    c->count = th_front_of(c->count, space->best, p * sum);
+    c->count = th_move_mass_to_front(c->count, space->best, p * sum);
     for (int64_t i = 0; i < c->count; i++) {
         c->token[i] = space->best[i].index;
         c->weight[i] = space->best[i].score;

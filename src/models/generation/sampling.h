@@ -37,11 +37,11 @@ typedef struct th_ranked {
 
 /* Writes the `max` largest of n scores, or all n, in descending order, the first of equal ones first. Returns their
  * number. No score is NaN. */
-int64_t th_best_of(int64_t n, const double *score, int64_t max, th_ranked *best);
+int64_t th_select_best(int64_t n, const double *score, int64_t max, th_ranked *best);
 
 /* Moves the fewest, largest of n nonnegative scores that add up to at least `mass` to the front, in any order.
  * Returns their number; n if all scores add up to less. */
-int64_t th_front_of(int64_t n, th_ranked *scores, double mass);
+int64_t th_move_mass_to_front(int64_t n, th_ranked *scores, double mass);
 
 /* Tokens with their probabilities, up to a common factor. */
 typedef struct th_choices {

@@ -84,7 +84,7 @@ static int count_differences(int i, const th_language_model_options *model,
         if (th_gguf_read_options(&file, a, &read) == TH_OK) {
             th_language_model_options expected = read;
             copy_from_tensors(a, model, &expected);
-            expected = th_options_normal(&expected);
+            expected = th_normal_options(&expected);
             found = remove_rounding(difference, th_options_compare(model, &expected, difference));
             th_layers_release(ctx, &read);
         }
@@ -214,7 +214,7 @@ th_status th_language_model_export_gguf(th_module *model, const char *path, cons
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
     if (check_given(ctx, path, m, &given) != TH_OK)
         return th_error_code(ctx);
-    const th_language_model_options normal = th_options_normal(m);
+    const th_language_model_options normal = th_normal_options(m);
     th_gguf_export e = {.ctx = ctx, .operation = operation, .options = &normal, .type = given.type};
     e.architecture = choose_architecture(ctx, m, given.architecture);
     if (e.architecture == NULL)

@@ -95,7 +95,7 @@ bool th_gguf_flag(const th_gguf *file, const char *key, bool *result);
 /* Sets *text to the bytes of a string, which have no NUL at their end. */
 bool th_gguf_text(const th_gguf *file, const char *key, const char **text, size_t *bytes);
 /* Whether the value is this string. */
-bool th_gguf_is(const th_gguf *file, const char *key, const char *text);
+bool th_gguf_has_text(const th_gguf *file, const char *key, const char *text);
 /* Returns an array of strings, of int32 or of float32; NULL if the key is missing, or with TH_ERROR_FILE if it has another
  * type. */
 const th_gguf_value *th_gguf_array(const th_gguf *file, const char *key, th_gguf_kind item);

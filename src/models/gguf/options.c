@@ -21,7 +21,7 @@ const th_gguf_architecture *th_gguf_architecture_of(const th_gguf *file)
     if (!th_gguf_text(file, "general.architecture", &name, &bytes))
         return NULL;
     for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)
-        if (th_gguf_is(file, "general.architecture", th_gguf_architectures[i].name))
+        if (th_gguf_has_text(file, "general.architecture", th_gguf_architectures[i].name))
             return &th_gguf_architectures[i];
     th_gguf_list_architectures(list, sizeof list);
     snprintf(text, sizeof text, "%.*s", (int)(bytes < 60 ? bytes : 60), name);

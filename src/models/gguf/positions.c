@@ -118,7 +118,7 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
 static bool has_scaling_type(const positions *p, const char *type)
 {
     char key[TH_GGUF_LONGEST_KEY];
-    return th_gguf_is(p->file, th_gguf_key(p->architecture, "rope.scaling.type", key), type);
+    return th_gguf_has_text(p->file, th_gguf_key(p->architecture, "rope.scaling.type", key), type);
 }
 
 static void read_yarn(const positions *p, th_rotary_scaling *s)

@@ -73,7 +73,7 @@ static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocab
     const int64_t size = (int64_t)t->vocabulary.size;
     th_gguf_put_array(w, "tokenizer.ggml.tokens", TH_GGUF_STRING, (uint64_t)vocabulary);
     for (int64_t i = 0; i < size; i++) {
-        char *text = th_tokenizer_written(t, (int32_t)i);
+        char *text = th_tokenizer_token_in_files(t, (int32_t)i);
         if (text == NULL)
             return false;
         th_gguf_write_string(w->file, text, strlen(text));
@@ -94,14 +94,14 @@ static bool write_merges(th_gguf_writer *w, const th_tokenizer *t)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < t->merges.count; i++)
-        count += th_merges_counts(&t->merges, i);
+        count += th_merges_is_valid(&t->merges, i);
     th_gguf_put_array(w, "tokenizer.ggml.merges", TH_GGUF_STRING, count);
     bool written = true;
     for (size_t i = 0; written && i < t->merges.count; i++) {
-        if (!th_merges_counts(&t->merges, i))
+        if (!th_merges_is_valid(&t->merges, i))
             continue;
         const th_merge *m = &t->merges.merge[i];
-        char *left = th_tokenizer_written(t, m->left), *right = th_tokenizer_written(t, m->right);
+        char *left = th_tokenizer_token_in_files(t, m->left), *right = th_tokenizer_token_in_files(t, m->right);
         written = left && right;
         if (written) {
             th_gguf_write_uint64(w->file, strlen(left) + 1 + strlen(right));

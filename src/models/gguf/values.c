@@ -162,7 +162,7 @@ bool th_gguf_text(const th_gguf *file, const char *key, const char **text, size_
     return true;
 }
 
-bool th_gguf_is(const th_gguf *file, const char *key, const char *text)
+bool th_gguf_has_text(const th_gguf *file, const char *key, const char *text)
 {
     const th_gguf_value *v = th_gguf_find(file, key);
     return v && v->kind == TH_GGUF_STRING && v->count == strlen(text) && memcmp(v->bytes, text, strlen(text)) == 0;

@@ -39,7 +39,7 @@ th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *
     if (log == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the log is NULL");
     th_record_file *f = &log->file;
-    if (th_log_check(f, step, fields, count) != TH_OK)
+    if (th_log_check_arguments(f, step, fields, count) != TH_OK)
         return th_error_code(f->ctx);
     th_record_format(f, "{\"step\": %lld", (long long)step);
     for (int i = 0; i < count; i++) {

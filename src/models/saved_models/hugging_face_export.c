@@ -38,7 +38,7 @@ static int count_differences(int i, const th_language_model_options *model,
     int found = written && ctx ? -1 : -2;
     th_foreign_config again;
     if (found == -1 && th_foreign_config_parse(ctx, operation, "config.json", text, bytes, &again) == TH_OK) {
-        const th_language_model_options expressed = th_options_normal(&again.options);
+        const th_language_model_options expressed = th_normal_options(&again.options);
         found = th_options_compare(model, &expressed, difference);
         th_foreign_config_release(ctx, &again);
     }
@@ -110,7 +110,7 @@ static bool write_bytes(FILE *file, const void *content)
 static th_status write_others(const exporting *e, th_file_set *others)
 {
     const th_export_options *given = e->given;
-    th_status status = given->tokenizer ? th_tokenizer_files(given->tokenizer, others) : TH_OK;
+    th_status status = given->tokenizer ? th_tokenizer_add_files(given->tokenizer, others) : TH_OK;
     for (int i = 0; i < given->n_files && status == TH_OK; i++) {
         const th_export_file *file = &given->files[i];
         status = file->bytes ? th_file_set_add(others, file->name, write_bytes, file)
@@ -122,7 +122,7 @@ static th_status write_others(const exporting *e, th_file_set *others)
 /* Replaces the model of the folder. Meanwhile the folder has no config.json, so it is not a model. */
 static th_status publish(th_weight_files *files, th_file_set *others)
 {
-    th_status status = th_file_set_unmark(others);
+    th_status status = th_file_set_remove_old_version(others);
     if (status == TH_OK)
         status = th_weight_files_publish(files);
     return status == TH_OK ? th_file_set_publish(others) : status;
@@ -178,7 +178,7 @@ static th_status write_folder(const exporting *e)
     th_context *ctx = e->model->ctx;
     th_foreign_tensors list;
     th_file_set others = {.ctx = ctx, .operation = operation, .folder = e->folder};
-    if (th_file_set_folder(&others) != TH_OK)
+    if (th_file_set_make_folder(&others) != TH_OK)
         return th_error_code(ctx);
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);

@@ -146,7 +146,7 @@ void th_folder_close(th_folder_source *s)
 
 th_status th_folder_check_options(const th_folder_source *s, const th_language_model_options *given)
 {
-    const th_language_model_options is = th_options_normal(given), wanted = th_options_normal(&s->config.options);
+    const th_language_model_options is = th_normal_options(given), wanted = th_normal_options(&s->config.options);
     th_option_difference difference[TH_MAX_OPTIONS];
     if (is.layers != wanted.layers)
         th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,

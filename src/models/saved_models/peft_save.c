@@ -296,7 +296,7 @@ static th_status prepare_saving(saving *s, th_module *model)
 /* Replaces the adapter of the folder. Meanwhile the folder has no configuration, so it is not an adapter. */
 static th_status publish(th_safetensors_writer *weights, th_file_set *config)
 {
-    const th_status status = th_file_set_unmark(config);
+    const th_status status = th_file_set_remove_old_version(config);
     if (status != TH_OK) {
         th_atomic_discard(&weights->file);
         return status;
@@ -311,7 +311,7 @@ static th_status write_files(saving *s, const char *path, th_safetensors_item *t
     const th_safetensors_contents contents = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
     th_safetensors_writer weights;
     th_file_set config = {.ctx = s->ctx, .operation = operation, .folder = s->folder};
-    th_status status = th_file_set_folder(&config);
+    th_status status = th_file_set_make_folder(&config);
     if (status == TH_OK && (status = th_safetensors_writer_prepare(&weights, &contents)) == TH_OK) {
         status = th_file_set_add(&config, TH_PEFT_CONFIG, put_config, s);
         if (status == TH_OK)

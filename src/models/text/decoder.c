@@ -13,7 +13,7 @@ void th_decoder_release(th_decoder *d)
     *d = (th_decoder){0};
 }
 
-bool th_decoder_changes(const th_decoder *d)
+bool th_decoder_changes_tokens(const th_decoder *d)
 {
     return d->steps > 0 || d->byte_fallback;
 }

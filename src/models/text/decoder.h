@@ -30,7 +30,7 @@ typedef struct th_decoder {
 th_status th_decoder_token(const th_decoder *d, th_context *ctx, const char *operation, const char *token, size_t bytes,
                            bool first, th_text *text);
 /* Whether the text of a token can differ from what files write. */
-bool th_decoder_changes(const th_decoder *d);
+bool th_decoder_changes_tokens(const th_decoder *d);
 /* Releases the memory. */
 void th_decoder_release(th_decoder *d);
 

@@ -1,5 +1,5 @@
 /* Growing arrays in the C library's memory. The context counts the arrays of a complete tokenizer
- * (th_tokenizer_made). It does not count the working memory of a call, which is proportional to the call's text. */
+ * (th_tokenizer_if_made). It does not count the working memory of a call, which is proportional to the call's text. */
 #ifndef TH_MODELS_TEXT_GROW_H
 #define TH_MODELS_TEXT_GROW_H
 

@@ -91,7 +91,7 @@ static void remove_replaced(th_merges *m)
     size_t count = 0;
     for (size_t i = 0; i < m->count; i++) {
         const th_merge merge = m->merge[i];
-        if (!th_merges_counts(m, i))
+        if (!th_merges_is_valid(m, i))
             continue;
         open_slot(m, pair_of(merge.left, merge.right))->rank = (uint32_t)count;
         m->merge[count++] = merge;
@@ -113,7 +113,7 @@ bool th_merges_add(th_merges *m, th_merge merge)
     return true;
 }
 
-bool th_merges_counts(const th_merges *m, size_t rank)
+bool th_merges_is_valid(const th_merges *m, size_t rank)
 {
     return find_merge(m, m->merge[rank].left, m->merge[rank].right)->rank == rank;
 }

@@ -35,7 +35,7 @@ typedef struct th_merges {
  * the number of different pairs. Returns false if out of memory. */
 bool th_merges_add(th_merges *m, th_merge merge);
 /* Whether a merge is valid: no later merge of the same pair has replaced it. */
-bool th_merges_counts(const th_merges *m, size_t rank);
+bool th_merges_is_valid(const th_merges *m, size_t rank);
 /* Releases the memory. */
 void th_merges_release(th_merges *m);
 

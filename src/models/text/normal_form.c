@@ -200,7 +200,7 @@ typedef struct reading {
     const char *text;
     size_t bytes;
     size_t copied, at;
-    size_t last; /* the last stable character before `at`, if a mark may combine with it; otherwise `at` */
+    size_t run_begin; /* the last stable character before `at`, if a mark may combine with it; otherwise `at` */
 } reading;
 
 /* Reads stable characters. Returns false if out of memory. */
@@ -209,7 +209,7 @@ static bool skip_stable(th_normal_form *f, reading *r)
     while (r->at < r->bytes) {
         const size_t ascii = after_ascii(r->text, r->bytes, r->at);
         if (ascii > r->at)
-            r->last = ascii - 1;
+            r->run_begin = ascii - 1;
         r->at = ascii;
         const int length = ascii < r->bytes ? th_character_length(r->text + ascii, r->bytes - ascii) : 1;
         const uint32_t code = length > 0 && ascii < r->bytes ? th_character_code(r->text + ascii, length) : 0;
@@ -219,16 +219,16 @@ static bool skip_stable(th_normal_form *f, reading *r)
         if (ascii == r->bytes)
             break;
         r->at += length > 0 ? (size_t)length : 1;
-        r->last = length > 0 && may_combine(code) ? ascii : r->at;
+        r->run_begin = length > 0 && may_combine(code) ? ascii : r->at;
     }
-    r->last = r->at;
+    r->run_begin = r->at;
     return true;
 }
 
 /* Reads the run at r->last: perhaps a stable character, and then all characters up to the next stable one. */
 static bool read_run(th_normal_form *f, reading *r)
 {
-    size_t at = r->last;
+    size_t at = r->run_begin;
     f->run.count = 0;
     while (at < r->bytes) {
         const int length = th_character_length(r->text + at, r->bytes - at);
@@ -244,7 +244,7 @@ static bool read_run(th_normal_form *f, reading *r)
             return false;
         at += (size_t)length;
     }
-    r->copied = r->at = r->last = at;
+    r->copied = r->at = r->run_begin = at;
     return true;
 }
 
@@ -261,9 +261,9 @@ bool th_normal_form_apply(th_normal_form *f, const char *text, size_t bytes, th_
 {
     reading r = {.text = text, .bytes = bytes};
     while (r.at < bytes) {
-        if (!skip_stable(f, &r) || !append_bytes(out, text + r.copied, r.last - r.copied))
+        if (!skip_stable(f, &r) || !append_bytes(out, text + r.copied, r.run_begin - r.copied))
             return false;
-        r.copied = r.last;
+        r.copied = r.run_begin;
         if (r.at < bytes && !(read_run(f, &r) && normalize_run(f, &f->run) && write_run(&f->run, out)))
             return false;
     }

@@ -21,7 +21,7 @@ th_tokenizer *th_tokenizer_bytes_new(th_context *ctx)
         made = th_tokenizer_add_model_token(t, written, count);
     }
     th_tokenizer_find_alphabet(t);
-    return th_tokenizer_made(t, operation, made);
+    return th_tokenizer_if_made(t, operation, made);
 }
 
 /* -- characters -- */
@@ -79,5 +79,5 @@ th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, siz
                       th_tokenizer_set_own_parts(t, operation, json_null(), json_pack("{s:s}", "type", "Fuse")) &&
                       add_characters(t, occurs);
     free(occurs);
-    return th_tokenizer_made(t, operation, made);
+    return th_tokenizer_if_made(t, operation, made);
 }

@@ -37,7 +37,7 @@ static void add_pairs(th_seams *s, const char *token, size_t bytes)
     }
 }
 
-bool th_seams_find(th_seams *s, const th_merges *m, const th_vocabulary *v)
+bool th_seams_build(th_seams *s, const th_merges *m, const th_vocabulary *v)
 {
     s->bit = calloc(TH_SEAM_BITS / 64, sizeof *s->bit);
     if (s->bit == NULL)

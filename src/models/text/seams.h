@@ -16,7 +16,7 @@ typedef struct th_seams {
 enum { TH_SEAM_BITS = 1 << 21 };
 
 /* Finds the pairs of all merged tokens. Returns false if out of memory. */
-bool th_seams_find(th_seams *s, const th_merges *m, const th_vocabulary *v);
+bool th_seams_build(th_seams *s, const th_merges *m, const th_vocabulary *v);
 /* Releases the memory. */
 void th_seams_release(th_seams *s);
 

@@ -52,7 +52,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
         t->byte_token[i] = t->fallback_token[i] = -1;
     t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
     t->cache_mark = calloc(TH_CACHED_WORDS, sizeof *t->cache_mark);
-    return th_tokenizer_made(t, operation, t->cache && t->cache_mark);
+    return th_tokenizer_if_made(t, operation, t->cache && t->cache_mark);
 }
 
 /* Makes the context count the memory that the tokenizer now has. */
@@ -76,7 +76,7 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     return status;
 }
 
-th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made)
+th_tokenizer *th_tokenizer_if_made(th_tokenizer *t, const char *operation, bool made)
 {
     if (made && !th_failed(t->ctx) && count_memory(t, operation) == TH_OK)
         return t;
@@ -183,7 +183,7 @@ static th_status find_text(th_tokenizer *t, const char *operation, int32_t id, c
 bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation)
 {
     th_status status = TH_OK;
-    for (size_t i = 0; status == TH_OK && i < t->vocabulary.size && th_decoder_changes(&t->decoder); i++)
+    for (size_t i = 0; status == TH_OK && i < t->vocabulary.size && th_decoder_changes_tokens(&t->decoder); i++)
         status = find_text(t, operation, (int32_t)i, NULL);
     for (size_t i = 0; status == TH_OK && i < t->added.all.count; i++) {
         const th_added_token *token = &t->added.all.token[i];
@@ -335,7 +335,7 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
     const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
     const th_piece found = {.text = content, .bytes = bytes};
     if (!th_tokenizer_add_added(t, operation, token) ||
-        (th_decoder_changes(&t->decoder) && find_text(t, operation, id, &found))) {
+        (th_decoder_changes_tokens(&t->decoder) && find_text(t, operation, id, &found))) {
         if (!th_failed(t->ctx))
             th_fail_memory(t->ctx, operation, bytes);
         return -1;

@@ -69,11 +69,11 @@ struct th_tokenizer {
 th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
 /* Returns the tokenizer if `made` is true. Otherwise frees it, stores TH_ERROR_MEMORY unless another error is stored,
  * and returns NULL. */
-th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made);
+th_tokenizer *th_tokenizer_if_made(th_tokenizer *t, const char *operation, bool made);
 /* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
 /* Adds the files of a usable tokenizer to the set. */
-th_status th_tokenizer_files(const th_tokenizer *t, th_file_set *set);
+th_status th_tokenizer_add_files(const th_tokenizer *t, th_file_set *set);
 /* Adds the next token of the model, in the form of files. Returns false if out of memory. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
 /* Finds the tokens of single bytes or characters, after all model tokens were added, and if byte_fallback is set, the
@@ -96,7 +96,7 @@ bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *
 json_t *th_byte_level_json(bool use_regex);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
-char *th_tokenizer_written(const th_tokenizer *t, int32_t id);
+char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);
 /* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error stored. */
 th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */

@@ -172,5 +172,5 @@ th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes
     th_vocabulary_release(&count.words);
     free(count.times);
     th_pair_queue_release(&queue);
-    return th_tokenizer_made(t, operation, made);
+    return th_tokenizer_if_made(t, operation, made);
 }

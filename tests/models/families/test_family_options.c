@@ -200,25 +200,25 @@ END_TEST
 
 START_TEST(normal_options)
 {
-    th_language_model_options o = {.width = 16, .heads = 2, .block = {.head_width = 4}}, n = th_options_normal(&o);
+    th_language_model_options o = {.width = 16, .heads = 2, .block = {.head_width = 4}}, n = th_normal_options(&o);
     ck_assert(n.embedding_scale == 1 && n.block.scale == 0.5);
     ck_assert(!n.block.no_bias && !n.block.no_attention_bias && !n.block.no_output_bias && !n.block.no_mlp_bias);
     o.embedding_scale = 3;
     o.block.scale = 7;
-    n = th_options_normal(&o);
+    n = th_normal_options(&o);
     ck_assert(n.embedding_scale == 3 && n.block.scale == 7);
     o.block.head_width = 0;
     o.block.scale = 0;
-    ck_assert(th_options_normal(&o).block.scale == 0);
+    ck_assert(th_normal_options(&o).block.scale == 0);
     o.block.no_attention_bias = true;
-    n = th_options_normal(&o);
+    n = th_normal_options(&o);
     ck_assert(n.block.no_attention_bias && n.block.no_output_bias && !n.block.no_mlp_bias && !n.block.no_bias);
     o.block.no_bias = true;
     o.block.no_attention_bias = false;
-    n = th_options_normal(&o);
+    n = th_normal_options(&o);
     ck_assert(n.block.no_attention_bias && n.block.no_output_bias && n.block.no_mlp_bias && n.block.no_bias);
     o.block.norm = TH_RMS_NORM;
-    ck_assert(!th_options_normal(&o).block.no_bias);
+    ck_assert(!th_normal_options(&o).block.no_bias);
 }
 END_TEST
 
@@ -234,20 +234,20 @@ START_TEST(normal_scores)
         th_language_model_options o = {.block = {.head_width = 4}};
         th_score_options *given = other ? &o.other_scores : &o.block.scores;
         *given = unused;
-        th_language_model_options n = th_options_normal(&o);
+        th_language_model_options n = th_normal_options(&o);
         const th_score_options *s = other ? &n.other_scores : &n.block.scores;
         ck_assert(s->rotary_pairing == TH_ROTARY_HALVES && s->rotary_base == 0 && s->rotary_width == 0);
         ck_assert(s->rotary_scaling.kind == TH_ROTARY_UNSCALED && s->rotary_scaling.factor == 0);
         ck_assert(!s->qk_norm_unit_offset && s->qk_norm_eps == 0);
         given->rotary = given->qk_norm = true;
-        n = th_options_normal(&o);
+        n = th_normal_options(&o);
         ck_assert(s->rotary_pairing == TH_ROTARY_NEIGHBORS && s->rotary_base == 5 && s->rotary_width == 2);
         ck_assert(s->rotary_scaling.factor == 2 && s->qk_norm_unit_offset && s->qk_norm_eps == 3);
         *given = (th_score_options){.rotary = true, .qk_norm_whole = true};
-        n = th_options_normal(&o);
+        n = th_normal_options(&o);
         ck_assert(s->rotary_base == 10000 && s->rotary_width == 4 && s->qk_norm_eps == 1e-5 && !s->qk_norm_unit_offset);
         o.block.unit_offset = true;
-        n = th_options_normal(&o);
+        n = th_normal_options(&o);
         ck_assert(s->qk_norm_unit_offset);
     }
 }

@@ -274,7 +274,7 @@ START_TEST(the_best_k_are_the_first_k_of_the_sorted_logits)
                     rank += score[j] > score[i] || (score[j] == score[i] && j < i);
                 all[rank] = (th_ranked){score[i], i};
             }
-            const int64_t found = th_best_of(n, score, max, best);
+            const int64_t found = th_select_best(n, score, max, best);
             ck_assert_int_eq(found, max < n ? max : n);
             for (int64_t i = 0; i < found; i++)
                 ck_assert(best[i].index == all[i].index && best[i].score == all[i].score);
@@ -285,7 +285,7 @@ START_TEST(the_best_k_are_the_first_k_of_the_sorted_logits)
                 mass += all[needed++].score;
             for (int64_t i = 0; i < n; i++)
                 best[i] = (th_ranked){score[i], i};
-            ck_assert_int_eq(th_front_of(n, best, total * 0.6), needed);
+            ck_assert_int_eq(th_move_mass_to_front(n, best, total * 0.6), needed);
             int64_t sum = 0, expected = 0;
             for (int64_t i = 0; i < needed; i++) {
                 sum += best[i].index * best[i].index;
@@ -309,15 +309,15 @@ START_TEST(a_beam_search_by_hand)
     ck_assert_int_eq(th_beam_candidates(&s), 4);
     /* the first step continues from beam 0 alone; the end token is third, so it is not among the best two */
     th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 1}, {-1, 0}, {-1.5, 2}, {-1e9, 4}}, source);
-    ck_assert(!s.over && s.n_finished == 0 && s.tokens[0] == 1 && s.tokens[4] == 0);
+    ck_assert(!s.ended && s.n_finished == 0 && s.tokens[0] == 1 && s.tokens[4] == 0);
     ck_assert(source[0] == 0 && source[1] == 0);
     /* beam 0 ends first, at -0.8 / 2; beam 1 moves to the front */
     th_beam_step(&s, 4, (const th_ranked[]){{-0.8, 2}, {-1.2, 3}, {-1.4, 0}, {-2, 4}}, source);
-    ck_assert(!s.over && s.n_finished == 1 && source[0] == 1 && source[1] == 0);
+    ck_assert(!s.ended && s.n_finished == 1 && source[0] == 1 && source[1] == 0);
     ck_assert_double_eq_tol(s.finished[0].score, -0.4, 1e-12);
     /* a second one ends, at -1.5 / 3; the best active beam, -1.6 / 3, is worse than both: the search ends */
     th_beam_step(&s, 4, (const th_ranked[]){{-1.5, 5}, {-1.6, 0}, {-1.7, 1}, {-3, 4}}, source);
-    ck_assert(s.over && s.n_finished == 2);
+    ck_assert(s.ended && s.n_finished == 2);
     const int64_t *tokens = th_beam_result(&s, 0, &length, &score);
     ck_assert(length == 2 && tokens[0] == 1 && tokens[1] == 2);
     ck_assert_double_eq_tol(score, -0.4, 1e-12);
@@ -353,16 +353,16 @@ START_TEST(a_full_search_continues_while_it_can_improve)
     double score;
     th_beam_begin(&s, memory);
     th_beam_step(&s, 4, (const th_ranked[]){{-0.1, 2}, {-0.2, 1}, {-0.3, 0}, {-1e9, 4}}, source);
-    ck_assert(!s.over && s.n_finished == 1 && s.score[0] == -0.2 && s.score[1] == -0.3);
+    ck_assert(!s.ended && s.n_finished == 1 && s.score[0] == -0.2 && s.score[1] == -0.3);
     /* the second end, at -0.6 / 2; the best active beam has -0.5 / 2 */
     th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 0}, {-0.6, 5}, {-0.9, 4}, {-2, 1}}, source);
     ck_assert(s.n_finished == 2 && s.finished[1].length == 2);
     ck_assert_double_eq_tol(s.finished[1].score, -0.3, 1e-12);
-    ck_assert_int_eq(s.over, _i == 1);
+    ck_assert_int_eq(s.ended, _i == 1);
     if (_i == 0) { /* -0.55 / 3 replaces it, and the best active beam has -0.9 / 3 */
         th_beam_step(&s, 4, (const th_ranked[]){{-0.55, 2}, {-0.9, 1}, {-1, 0}, {-3, 4}}, source);
         const int64_t *second = s.finished_tokens + s.finished[1].slot * s.max_new_tokens;
-        ck_assert(s.over && s.n_finished == 2 && s.finished[1].length == 3);
+        ck_assert(s.ended && s.n_finished == 2 && s.finished[1].length == 3);
         ck_assert_double_eq_tol(s.finished[1].score, -0.55 / 3, 1e-12);
         ck_assert(second[0] == 1 && second[1] == 0 && second[2] == end);
     }
@@ -381,7 +381,7 @@ START_TEST(missing_beams_are_inactive)
     th_beam_begin(&s, memory);
     ck_assert(s.score[0] == 0 && s.score[1] == -1e9 && s.score[2] == -1e9);
     th_beam_step(&s, 3, (const th_ranked[]){{-0.1, 5}, {-0.4, 1}, {-0.7, 8}}, source);
-    ck_assert(!s.over && s.n_finished == 2); /* (an active beam has -0.4, the worse finished one -0.7) */
+    ck_assert(!s.ended && s.n_finished == 2); /* (an active beam has -0.4, the worse finished one -0.7) */
     ck_assert(source[0] == 0 && source[1] == 1 && source[2] == 0);
     ck_assert(s.score[0] == -0.4 && s.score[1] == -0.1 - 1e9 && s.score[2] == -0.4 - 1e9);
     ck_assert(s.tokens[0] == 1 && s.tokens[4] == end && s.tokens[8] == 1);

@@ -335,9 +335,9 @@ START_TEST(values_of_another_kind)
             if (!read)
                 expect_sentence(sentence);
         }
-        ck_assert_int_eq(th_gguf_is(&file, "key", "some text"), kind == TH_GGUF_STRING);
-        ck_assert(!th_gguf_is(&file, "key", "some texts") && !th_gguf_is(&file, "key", "some tex"));
-        ck_assert(!th_gguf_is(&file, "key", "some texT") && !th_gguf_is(&file, "keys", "some text"));
+        ck_assert_int_eq(th_gguf_has_text(&file, "key", "some text"), kind == TH_GGUF_STRING);
+        ck_assert(!th_gguf_has_text(&file, "key", "some texts") && !th_gguf_has_text(&file, "key", "some tex"));
+        ck_assert(!th_gguf_has_text(&file, "key", "some texT") && !th_gguf_has_text(&file, "keys", "some text"));
         th_gguf_close(&file);
     }
     for (int value = 0; value < 3; value++) {

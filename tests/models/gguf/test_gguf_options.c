@@ -381,7 +381,7 @@ static void expect_written(const struct defaults *d, const value *others, const 
     th_language_model_options o;
     read_with(d->name, others, &o);
     o.vocabulary = 77;
-    const th_language_model_options normal = th_options_normal(&o);
+    const th_language_model_options normal = th_normal_options(&o);
     th_gguf_writer w = {.file = open_memstream(&found, &count)};
     const th_gguf_architecture *a = NULL;
     for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)

@@ -55,7 +55,7 @@ static size_t merge_simply(int32_t *token, size_t count)
 {
     size_t rank = 0;
     while (rank < merges.count) {
-        if (th_merges_counts(&merges, rank) && apply_first(&merges.merge[rank], token, &count))
+        if (th_merges_is_valid(&merges, rank) && apply_first(&merges.merge[rank], token, &count))
             rank = 0;
         else
             rank++;
@@ -93,7 +93,7 @@ START_TEST(a_table_grows)
         ck_assert_uint_le(merges.slots, merges.pairs <= 512 ? 1024 : 4 * merges.pairs);
     }
     for (int i = 0; i < PAIRS; i++) {
-        ck_assert(th_merges_counts(&merges, (size_t)i));
+        ck_assert(th_merges_is_valid(&merges, (size_t)i));
         word.token[0] = i;
         word.token[1] = 2 * i;
         ck_assert(th_merges_apply(&merges, &word, 2, &left) && left == 1 && word.token[0] == 10000 + i);
@@ -116,7 +116,7 @@ START_TEST(replaced_merges_are_removed)
     static const th_merge kept[] = {{1, 3, 18}, {2, 3, 19}, {5, 6, 40}};
     for (size_t i = 0; i < 3; i++) {
         ck_assert_mem_eq(&merges.merge[i], &kept[i], sizeof kept[i]);
-        ck_assert(th_merges_counts(&merges, i));
+        ck_assert(th_merges_is_valid(&merges, i));
     }
     th_merges_release(&merges);
     for (int i = 0; i < 16; i++)
@@ -124,7 +124,7 @@ START_TEST(replaced_merges_are_removed)
     add(9, 9, 10);
     ck_assert(merges.count == 17 && merges.capacity > 16);
     for (size_t i = 0; i < 17; i++)
-        ck_assert_int_eq(th_merges_counts(&merges, i), i >= 8);
+        ck_assert_int_eq(th_merges_is_valid(&merges, i), i >= 8);
 }
 END_TEST
 

@@ -144,7 +144,7 @@ START_TEST(replaced_merges_keep_their_order)
         }
         int before = -1;
         for (size_t rank = 0; rank < m.count; rank++) {
-            if (!th_merges_counts(&m, rank))
+            if (!th_merges_is_valid(&m, rank))
                 continue;
             ck_assert_int_gt(last[m.merge[rank].left], before);
             before = last[m.merge[rank].left];

@@ -158,7 +158,7 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
 th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file)
 {
     th_tokenizer *t = th_tokenizer_make(source->ctx, source->operation);
-    return t ? th_tokenizer_made(t, source->operation, read_file(t, source, file)) : NULL;
+    return t ? th_tokenizer_if_made(t, source->operation, read_file(t, source, file)) : NULL;
 }
 
 static th_tokenizer *load_json(th_context *ctx, const char *path)
@@ -185,7 +185,7 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
                     th_read_vocabulary(t, &source, vocab) && th_read_merges_file(t, &merges, vocab);
         if (made && json_object_get(vocab, end_of_text))
             made = th_tokenizer_add(t, end_of_text) >= 0;
-        t = th_tokenizer_made(t, operation, made);
+        t = th_tokenizer_if_made(t, operation, made);
     }
     th_json_release(ctx, vocab, memory);
     return t;

@@ -222,5 +222,5 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         return refuse(source,
                       "its byte_fallback is not supported: the pre_tokenizer is ByteLevel, and a byte is missing");
     return t->byte_level || t->ignore_merges || t->merges.count == 0 ||
-           th_seams_find(&t->seams, &t->merges, &t->vocabulary);
+           th_seams_build(&t->seams, &t->merges, &t->vocabulary);
 }

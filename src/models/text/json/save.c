@@ -10,7 +10,7 @@ static const char operation[] = "tokenizer_save";
 
 /* -- values -- */
 
-char *th_tokenizer_written(const th_tokenizer *t, int32_t id)
+char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id)
 {
     const th_token_entry *e = &t->vocabulary.entry[id];
     const char *bytes = th_vocabulary_bytes(&t->vocabulary, id);
@@ -24,7 +24,7 @@ char *th_tokenizer_written(const th_tokenizer *t, int32_t id)
 
 static json_t *written_json(const th_tokenizer *t, int32_t id)
 {
-    char *text = th_tokenizer_written(t, id);
+    char *text = th_tokenizer_token_in_files(t, id);
     json_t *value = text ? json_string(text) : NULL;
     free(text);
     return value;
@@ -37,7 +37,7 @@ static json_t *vocabulary_json(const th_tokenizer *t)
     for (size_t i = 0; made && i < t->vocabulary.size; i++) {
         if (!t->vocabulary.entry[i].model)
             continue;
-        char *text = th_tokenizer_written(t, (int32_t)i);
+        char *text = th_tokenizer_token_in_files(t, (int32_t)i);
         made = text && json_object_set_new(vocab, text, json_integer((json_int_t)i)) == 0;
         free(text);
     }
@@ -52,7 +52,7 @@ static json_t *merges_json(const th_tokenizer *t)
     bool made = merges != NULL;
     for (size_t i = 0; made && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
-        if (th_merges_counts(&t->merges, i))
+        if (th_merges_is_valid(&t->merges, i))
             made = json_array_append_new(merges,
                                          json_pack("[o, o]", written_json(t, m->left), written_json(t, m->right))) == 0;
     }
@@ -128,9 +128,9 @@ static bool write_merges(FILE *file, const void *content)
     bool good = fputs("#version: 0.2\n", file) >= 0;
     for (size_t i = 0; good && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
-        if (!th_merges_counts(&t->merges, i))
+        if (!th_merges_is_valid(&t->merges, i))
             continue;
-        char *left = th_tokenizer_written(t, m->left), *right = th_tokenizer_written(t, m->right);
+        char *left = th_tokenizer_token_in_files(t, m->left), *right = th_tokenizer_token_in_files(t, m->right);
         good = left && right && fprintf(file, "%s %s\n", left, right) > 0;
         free(left);
         free(right);
@@ -157,7 +157,7 @@ static bool fits_in_two_files(const th_tokenizer *t)
     return fits;
 }
 
-th_status th_tokenizer_files(const th_tokenizer *t, th_file_set *set)
+th_status th_tokenizer_add_files(const th_tokenizer *t, th_file_set *set)
 {
     th_status status = add_json(set, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2));
     if (status == TH_OK)
@@ -176,7 +176,7 @@ th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL, or its path is too long");
     th_file_set set = {.ctx = t->ctx, .operation = operation, .folder = folder};
-    th_status status = th_tokenizer_files(t, &set);
+    th_status status = th_tokenizer_add_files(t, &set);
     if (status == TH_OK)
         status = th_file_set_publish(&set);
     th_file_set_free(&set);
