@@ -179,7 +179,7 @@ static bool read_folder(folder *f, configuration *config)
     return read;
 }
 
-/* Creates the template from the files. name: of the kind; NULL: it is recognized. The caller releases both
+/* Creates the template from the files. name: the kind's name; NULL: the kind is recognized. The caller releases both
  * configurations and the text. */
 static th_chat_template *make_template(folder *f, const char *name, configuration *config, configuration *map)
 {

@@ -96,7 +96,7 @@ static void trim_end(char *text)
     text[kept.count == 0 ? 0 : kept.at - text + (ptrdiff_t)kept.count] = 0;
 }
 
-/* Returns whether the model thinks: the system message can contain /think or /no_think. */
+/* Returns whether the model thinks, which the system message can forbid with /no_think. */
 static bool allows_thinking(const char *system)
 {
     return system == NULL || strstr(system, "/no_think") == NULL;

@@ -127,7 +127,7 @@ static void group_by_window(const packer *p, const windows *w, const int64_t *or
         next[i + 1] += next[i];
     for (int64_t i = 0; i < p->pieces; i++)
         packing->piece[next[w->window_of_piece[order[i]]]++] = p->piece[order[i]];
-    memmove(next + 1, next, (size_t)w->count * sizeof *next); /* each is now the begin of the next window */
+    memmove(next + 1, next, (size_t)w->count * sizeof *next); /* each entry is the begin of the next window */
     next[0] = 0;
 }
 

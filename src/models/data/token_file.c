@@ -229,7 +229,7 @@ th_token_file *th_token_file_open(th_context *ctx, const char *path, const th_to
     }
     th_token_file *f = th_allocate(ctx, sizeof *f);
     if (f)
-        *f = (th_token_file){.ctx = ctx, .path = th_allocate(ctx, strlen(path) + 1), .holds = 1};
+        *f = (th_token_file){.ctx = ctx, .path = th_allocate(ctx, strlen(path) + 1), .references = 1};
     if (f && f->path)
         strcpy(f->path, path);
     if (f == NULL || f->path == NULL || !th_attach_object(ctx, f, release)) {
@@ -246,7 +246,7 @@ th_token_file *th_token_file_open(th_context *ctx, const char *path, const th_to
 
 void th_token_file_drop(th_token_file *f)
 {
-    if (--f->holds > 0)
+    if (--f->references > 0)
         return;
     th_detach_object(f->ctx, f);
     release(f->ctx, f);

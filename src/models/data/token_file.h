@@ -21,7 +21,7 @@ struct th_token_file {
     const unsigned char *map; /* the whole file */
     int64_t bytes, blocks;
     unsigned char *checked; /* [blocks], 1: the checksum was verified */
-    int holds;              /* references: one of the user, and one for each th_windows */
+    int references;         /* one of the user, and one for each th_windows */
 };
 
 /* Returns the bytes of a token of this vocabulary. */

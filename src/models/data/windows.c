@@ -98,7 +98,7 @@ th_windows *th_windows_new(th_token_file *f, const th_windows_options *options)
                       .shuffle = o.shuffle,
                       .packed = o.pack,
                       .seed = o.seed};
-    f->holds++;
+    f->references++;
     if (o.pack && th_pack(f, o.begin, end, o.length, &w->packing) != TH_OK) {
         th_windows_free(w);
         return NULL;

@@ -16,7 +16,7 @@ typedef struct th_writer th_writer;                 /* writer.h */
 
 /* -- tensors -- */
 
-/* The view of our parameter that a tensor of the file is. Our projections of attention are concatenated: the first
+/* How a tensor of the file is a view of our parameter. Our projections of attention are concatenated: the first
  * rows, heads * head width of them, are the queries. Half of the remaining rows are the keys, the other half the
  * values. */
 typedef enum th_foreign_view {
@@ -106,15 +106,15 @@ typedef struct th_family_field {
 /* -- rotary positions -- */
 
 typedef struct th_family_rotary {
-    const char *base_key; /* beside rope_parameters; NULL: rope_theta */
-    double base;          /* if it is missing; 0: 10000 */
-    const char *part_key; /* beside rope_parameters: the part of each head that is rotated. NULL: all of it is */
-    double part;          /* if it is missing */
+    const char *base_key;             /* beside rope_parameters; NULL: rope_theta */
+    double base;                      /* if it is missing; 0: 10000 */
+    const char *rotated_fraction_key; /* beside rope_parameters; NULL: the whole head is rotated */
+    double rotated_fraction;          /* if it is missing */
     const char
         *window_base_key; /* layers with a window have their own rope_parameters; NULL: all layers have the same */
     double window_base;
-    int64_t original_length; /* original_max_position_embeddings if it is missing; 0: max_position_embeddings */
-    bool su;                 /* rope_type su and yarn are other names of longrope, and no other scaling exists */
+    int64_t original_length;   /* original_max_position_embeddings if it is missing; 0: max_position_embeddings */
+    bool has_longrope_aliases; /* rope_type su and yarn are other names of longrope, and no other scaling exists */
 } th_family_rotary;
 
 /* -- kinds of layers -- */

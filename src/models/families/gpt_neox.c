@@ -45,6 +45,6 @@ const th_family th_family_gpt_neox = {
     .tensors = {tensors},
     .fields = fields,
     .options = {.positions = TH_POSITIONS_NONE, .block = {.scores = {.rotary = true}}},
-    .rotary = {.base_key = "rotary_emb_base", .part_key = "rotary_pct", .part = 0.25},
+    .rotary = {.base_key = "rotary_emb_base", .rotated_fraction_key = "rotary_pct", .rotated_fraction = 0.25},
     .end_token = 2,
 };

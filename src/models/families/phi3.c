@@ -40,7 +40,10 @@ const th_family th_family_phi3 = {
     .fields = fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM, .gated = true, .no_bias = true, .scores = {.rotary = true}}},
-    .rotary = {.part_key = "partial_rotary_factor", .part = 1, .original_length = 4096, .su = true},
+    .rotary = {.rotated_fraction_key = "partial_rotary_factor",
+               .rotated_fraction = 1,
+               .original_length = 4096,
+               .has_longrope_aliases = true},
     .layers = {.windows = TH_WINDOW_IN_ALL_LAYERS},
     .end_token = 32000,
 };

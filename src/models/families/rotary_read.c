@@ -95,17 +95,18 @@ static int64_t read_width(const rotary *r, int64_t head_width)
     static const char key[] = "partial_rotary_factor";
     const th_family_rotary *f = &r->family->rotary;
     const th_range range = TH_PART_RANGE;
-    const double usual = f->part_key ? th_config_number_in(r->file, f->part_key, range, f->part) : 1;
+    const double usual =
+        f->rotated_fraction_key ? th_config_number_in(r->file, f->rotated_fraction_key, range, f->rotated_fraction) : 1;
     const double part = th_config_number_in(&r->settings, key, range, usual);
     const double beside = th_config_number(r->file, key, part);
-    if (f->part_key == NULL && (part != 1 || beside != 1))
+    if (f->rotated_fraction_key == NULL && (part != 1 || beside != 1))
         th_config_refuse(r->file, "\"%s\" is not 1", key);
-    if (f->part_key && strcmp(f->part_key, key) != 0 && beside != part)
+    if (f->rotated_fraction_key && strcmp(f->rotated_fraction_key, key) != 0 && beside != part)
         th_config_refuse(r->file, "\"%s\" is given twice with different values", key);
     if (!th_in_range(range, part))
         return head_width;
     const int64_t width = (int64_t)((double)head_width * part);
-    if (f->part_key && (width == 0 || width % 2 != 0))
+    if (f->rotated_fraction_key && (width == 0 || width % 2 != 0))
         th_config_fail(r->file,
                        "\"%s\" is %g, which selects %lld of %lld elements of a head; rotary positions need a positive "
                        "and even number",
@@ -219,7 +220,7 @@ static th_rotary_scaling_kind read_kind(const rotary *r)
 {
     th_rotary_scaling_kind kind = TH_ROTARY_UNSCALED;
     const char *type = th_config_string(&r->settings, "rope_type", th_config_string(&r->settings, "type", "default"));
-    if (r->family->rotary.su) {
+    if (r->family->rotary.has_longrope_aliases) {
         if (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0)
             return TH_ROTARY_LONGROPE;
         if (strcmp(type, "default") != 0 && strcmp(type, "longrope") != 0)

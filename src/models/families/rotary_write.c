@@ -90,7 +90,7 @@ static double rotated_fraction(const th_score_options *scores, int64_t head_widt
 static void put_parameters(th_writer *w, const th_family *family, int64_t head_width, const th_score_options *scores)
 {
     put_inner(w, "{", "rope_theta", scores->rotary_base);
-    if (family->rotary.part_key)
+    if (family->rotary.rotated_fraction_key)
         put_inner(w, ", ", "partial_rotary_factor", rotated_fraction(scores, head_width));
     fputs(", ", w->file);
     put_scaling(w, &scores->rotary_scaling);
@@ -128,6 +128,6 @@ void th_rotary_write(th_writer *w, const th_family *family, int64_t head_width, 
     th_put_number(w, f->base_key ? f->base_key : "rope_theta", full->rotary_base);
     if (f->window_base_key)
         th_put_number(w, f->window_base_key, window->rotary_base);
-    if (f->part_key)
-        th_put_number(w, f->part_key, rotated_fraction(full, head_width));
+    if (f->rotated_fraction_key)
+        th_put_number(w, f->rotated_fraction_key, rotated_fraction(full, head_width));
 }

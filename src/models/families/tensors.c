@@ -202,7 +202,7 @@ static th_tensor *swap_groups(th_tensor *x, int64_t outer, int64_t inner)
     return th_reshape(th_swap_axes(groups, 0, 1), shape);
 }
 
-th_tensor *th_foreign_tensor_part(const th_foreign_tensor *t, int place)
+th_tensor *th_foreign_tensor_view_values(const th_foreign_tensor *t, int place)
 {
     th_tensor *view = t->view[place];
     if (t->halves[place].rows == 0)
@@ -242,7 +242,7 @@ static th_tensor *ordered_values(const th_foreign_tensor *t)
 {
     th_tensor *parts[TH_MAX_PLACES];
     for (int i = 0; i < t->places; i++)
-        parts[i] = th_cast(th_foreign_tensor_part(t, i), floating_type(t));
+        parts[i] = th_cast(th_foreign_tensor_view_values(t, i), floating_type(t));
     if (t->heads > 0)
         return swap_groups(parts[0], 3, t->heads);
     if (is_transposed_later(t))

@@ -12,10 +12,11 @@ typedef struct th_foreign_tensor {
     th_shape shape; /* in the file */
     int places;
     th_tensor *view[TH_MAX_PLACES];      /* [places] */
-    th_tensor *parameter[TH_MAX_PLACES]; /* [places] of the model, that the view is of */
+    th_tensor *parameter[TH_MAX_PLACES]; /* [places] the model's parameter behind each view */
     th_halves halves[TH_MAX_PLACES];     /* [places] the rows of the view that have another order in the file */
-    bool transposed;                     /* the only view is of the transposed parameter; of a stored one, it is not */
-    int64_t heads;                       /* 0; otherwise the rows of the only view have another order: by head */
+    bool transposed; /* the file has the transpose of the only parameter. The view is transposed too, unless the
+                                            parameter is stored */
+    int64_t heads;   /* 0; otherwise the rows of the only view have another order: by head */
 } th_foreign_tensor;
 
 typedef struct th_foreign_tensors {
@@ -34,11 +35,11 @@ th_status th_foreign_tensors_list(th_module *model, const th_family *family, con
 /* Releases the list; the views belong to the scope. */
 void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list);
 
-/* Returns the view if the tensor is exactly one, in the same order; otherwise NULL. */
+/* Returns the view if the tensor consists of exactly one view, with its rows in the same order; otherwise NULL. */
 th_tensor *th_foreign_tensor_view(const th_foreign_tensor *t);
 /* Returns the values of one view in the order of rows that halves[place] asks for: the view, or a copy that belongs to
  * the scope. Stored values become float32 if their order changes. */
-th_tensor *th_foreign_tensor_part(const th_foreign_tensor *t, int place);
+th_tensor *th_foreign_tensor_view_values(const th_foreign_tensor *t, int place);
 /* Returns the shape of the tensor in a file of numbers: blocks count as numbers. */
 th_shape th_foreign_tensor_numbers(const th_foreign_tensor *t);
 /* Returns the values as they are in the file, in this type: the view, or a copy that belongs to the scope. Stored values

@@ -65,7 +65,7 @@ enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT 
 
 typedef struct measurement {
     int depth;
-    size_t memory, longest; /* bytes: of the values; of the longest token */
+    size_t memory, longest; /* the bytes of the values, and of the longest token */
 } measurement;
 
 static size_t total(const measurement *m)

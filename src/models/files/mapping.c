@@ -32,7 +32,7 @@ bool th_part_can_map(const th_file_part *part, size_t alignment)
     return part->begin + (int64_t)part->bytes <= pages * page;
 }
 
-/* The bytes before data in its first page. */
+/* Returns how many bytes of the first page are before `data`. */
 static size_t offset_in_page(const void *data)
 {
     return (uintptr_t)data % (uintptr_t)page_bytes();

@@ -9,7 +9,7 @@ static const char operation[] = "generate";
 
 /* -- memory -- */
 
-/* Places the arrays of a generation in memory; returns the bytes. */
+/* Places the arrays of a generation in memory. Returns their bytes. */
 static size_t lay_out_arrays(th_generation *g, char *memory)
 {
     const size_t rows = (size_t)g->rows,

@@ -13,26 +13,26 @@
 typedef struct th_generation {
     th_context *ctx;
     th_module *model;
-    int threads;                 /* at the start: the caller may change the number during generation */
+    int threads; /* the context's number at the start, because the caller may change it during generation */
     th_generate_options options; /* beams, sequences and length_penalty have their defaults filled in */
     th_sampling sampling;
     bool decoder_only;
     int64_t vocabulary, length; /* of the model */
-    int64_t prompts, longest;   /* their number, tokens of the longest one */
-    int64_t batch, rows;        /* choices at each step: prompts * sequences, or prompts with beams; batch * beams */
-    bool by_length;             /* the model's rotary positions depend on the length of the sequence */
-    int64_t switch_length;      /* rotary positions change when a sequence becomes longer; 0: never */
-    th_dtype index_type;        /* of the results */
-    int64_t stride;             /* longest + max_new_tokens */
-    int64_t *tokens;            /* (rows, stride): prompt and generated tokens */
-    int64_t *prompt_length;     /* (rows) tokens of the prompt */
-    int64_t *count;             /* (rows) tokens */
-    int64_t *begin;             /* (rows) the first token that is in the cache, at position 0 */
-    bool *ended;                /* (batch) the sequence has ended */
-    int64_t *chosen;            /* (rows) chosen tokens; -1: no token could be chosen */
-    double *score;              /* (rows) scores of beam search */
-    double *log_probability;    /* (rows, max_new_tokens) if options.log_probabilities */
-    void *workspace;            /* [threads] working memory of each worker; NULL in a shapes-only context */
+    int64_t prompts, longest;   /* the number of prompts; the tokens of the longest prompt */
+    int64_t batch, rows;     /* choices at each step: prompts * sequences, or prompts with beams. Rows: batch * beams */
+    bool by_length;          /* the model's rotary positions depend on the length of the sequence */
+    int64_t switch_length;   /* rotary positions change when a sequence becomes longer; 0: never */
+    th_dtype index_type;     /* of the results */
+    int64_t stride;          /* longest + max_new_tokens */
+    int64_t *tokens;         /* (rows, stride): prompt and generated tokens */
+    int64_t *prompt_length;  /* (rows) tokens of the prompt */
+    int64_t *count;          /* (rows) tokens */
+    int64_t *begin;          /* (rows) the first token that is in the cache, at position 0 */
+    bool *ended;             /* (batch) the sequence has ended */
+    int64_t *chosen;         /* (rows) chosen tokens; -1: no token could be chosen */
+    double *score;           /* (rows) scores of beam search */
+    double *log_probability; /* (rows, max_new_tokens) if options.log_probabilities */
+    void *workspace;         /* [threads] working memory of each worker; NULL in a shapes-only context */
     th_cache *cache;
     th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
     /* valid until th_generation_end_run */

@@ -11,7 +11,7 @@ enum { PIECE = 1 << 17 }; /* blocks that one thread checks at a time */
 
 typedef struct checking {
     const char *data;
-    int64_t count, bytes; /* of the blocks; of one block */
+    int64_t count, bytes; /* the number of blocks; the bytes of one block */
     _Atomic bool damaged;
 } checking;
 

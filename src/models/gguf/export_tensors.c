@@ -159,7 +159,7 @@ static bool is_query_or_key(const char *name)
     return strstr(name, ".attn_q.") || strstr(name, ".attn_k.");
 }
 
-/* Writes rows in the order for neighbors: of each head, the rows i and i + rotated / 2 become neighbors. */
+/* Writes rows in the order for neighbors: the rows i and i + rotated / 2 of each head become neighbors. */
 static void write_reordered(const th_gguf_export *e, FILE *file, const char *data, int64_t rows, size_t row_bytes)
 {
     const int64_t width = e->options->block.head_width, rotated = e->options->block.scores.rotary_width;
@@ -202,7 +202,7 @@ static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *fi
     const bool reorder = e->reorder && is_query_or_key(o->name);
     for (int i = 0; i < o->source->places && !th_failed(e->ctx); i++) {
         th_scope_begin(e->ctx, NULL);
-        th_tensor *values = convert_tensor(th_foreign_tensor_part(o->source, i), o->type->dtype, plus);
+        th_tensor *values = convert_tensor(th_foreign_tensor_view_values(o->source, i), o->type->dtype, plus);
         const void *data = values ? th_data_const(values) : NULL;
         if (data && check_values(e, o, data, th_numel(values))) {
             const int64_t rows = th_size(values, 0);

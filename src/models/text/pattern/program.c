@@ -51,7 +51,7 @@ static th_program_step repeat_branch(const th_tree_node *node, int repeated, int
                       : (th_program_step){.kind = TH_STEP_BRANCH, .next = repeated, .other = next};
 }
 
-/* Adds a repetition without a limit: of `least` iterations the last. */
+/* Adds a repetition without a limit, which is the last of `least` iterations. */
 static int compile_loop(compiler *c, const th_tree_node *node, paths next)
 {
     const int loop = add_step(c, repeat_branch(node, 0, next.read));

@@ -13,13 +13,13 @@ typedef enum th_program_step_kind {
     TH_STEP_ACCEPT,     /* a match ends here */
     TH_STEP_READ,       /* the next character is in a set, and is read */
     TH_STEP_AHEAD,      /* the next character is in a set */
-    TH_STEP_NOT_AHEAD,  /* it is not, or the text ends */
+    TH_STEP_NOT_AHEAD,  /* the next character is not in the set, or the text ends */
     TH_STEP_BRANCH,     /* continue at `next`; without a match, at `other` */
     TH_STEP_LOOK,       /* there is a match from `inner` */
     TH_STEP_NOT_LOOK,   /* no match from `inner` exists */
     TH_STEP_BEHIND,     /* there is a match from `inner` which begins `length` characters before this position */
     TH_STEP_NOT_BEHIND, /* no such match exists */
-    TH_STEP_ATOMIC,     /* the match from `inner` is read; without characters, continue at `other` */
+    TH_STEP_ATOMIC,     /* the match from `inner` is read. If it has no characters, continue at `other` */
 } th_program_step_kind;
 
 typedef struct th_program_step {
@@ -44,7 +44,7 @@ typedef struct th_program {
     int rows, entry_row;
     th_program_pass pass[TH_MAX_PATTERN_KEPT + 1]; /* [passes] */
     int passes;
-    size_t behind; /* no lookbehind, with those within it, looks at more characters before a position */
+    size_t behind; /* the most characters before a position that a lookbehind, with those within it, looks at */
     bool plain;    /* it has only the first five kinds of steps */
 } th_program;
 

@@ -16,13 +16,13 @@
 
 /* The characters of the first window, and of the largest that is kept for the next text. */
 enum { FIRST_WIDTH = 512, KEPT_WIDTH = 1 << 16 };
-/* No match from a step; a match that depends on text behind the window. Other values are the position of its end. */
+/* NONE: no match from a step. UNKNOWN: it depends on text behind the window. Other values: where the match ends. */
 #define NONE UINT32_MAX
 #define UNKNOWN (UINT32_MAX - 1)
 
 struct th_table {
     const th_program *program;
-    uint32_t *match[2]; /* [steps] from each step at a position, and at the position before or behind it */
+    uint32_t *match[2]; /* [steps] the match from each step at one position, and at the position next to it */
     bool *in_set;       /* [sets] whether the set has the character */
     const char *text;
     size_t count;
@@ -142,7 +142,7 @@ static uint32_t row_at(const place *here, int row, size_t i)
     return here->table->row[(size_t)row * here->table->capacity + i];
 }
 
-/* Returns the match from a step that looks at something, if it is there or not as the step wants. */
+/* Returns the match from a step that looks at something. wanted: whether the step needs it to be there. */
 static uint32_t match_if(const place *here, const th_program_step *step, uint32_t looked, bool wanted)
 {
     return looked == UNKNOWN ? UNKNOWN : (looked != NONE) == wanted ? here->match[step->next] : NONE;

@@ -26,9 +26,9 @@ typedef enum th_tree_kind {
     TH_TREE_EITHER,     /* first, or else second */
     TH_TREE_REPEAT,     /* first, least to most times */
     TH_TREE_AHEAD,      /* first matches here; nothing is read */
-    TH_TREE_NOT_AHEAD,  /* it does not match here */
+    TH_TREE_NOT_AHEAD,  /* first does not match here */
     TH_TREE_BEHIND,     /* first, which has a fixed length, ends here */
-    TH_TREE_NOT_BEHIND, /* it does not end here */
+    TH_TREE_NOT_BEHIND, /* first does not end here */
     TH_TREE_ATOMIC,     /* first, by its preferred match only */
 } th_tree_kind;
 
