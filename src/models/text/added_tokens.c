@@ -34,7 +34,7 @@ static bool has_content_at(const th_added_set *set, size_t index, const char *co
            compare_contents(set->token[index].content, set->token[index].bytes, content, bytes) == 0;
 }
 
-static const th_added_token *find_in(const th_added_set *set, const char *content, size_t bytes)
+static const th_added_token *find_in_set(const th_added_set *set, const char *content, size_t bytes)
 {
     const size_t index = lower_index(set, content, bytes);
     return has_content_at(set, index, content, bytes) ? &set->token[index] : NULL;
@@ -79,7 +79,7 @@ static void remove_id(th_added_set *set, int32_t id)
 
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes)
 {
-    return find_in(&a->all, content, bytes);
+    return find_in_set(&a->all, content, bytes);
 }
 
 const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32_t id)
@@ -93,7 +93,7 @@ const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32
 const th_added_token *th_added_tokens_conflict(const th_added_tokens *a, th_added_token token, const char *found,
                                                size_t bytes)
 {
-    const th_added_token *other = find_in(&a->found[token.normalized], found, bytes);
+    const th_added_token *other = find_in_set(&a->found[token.normalized], found, bytes);
     return other && other->id != token.id ? other : NULL;
 }
 
@@ -106,7 +106,7 @@ bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *f
            put_token(&a->all, token, token.content, token.bytes);
 }
 
-static size_t memory_of(const th_added_set *set)
+static size_t bytes_of_set(const th_added_set *set)
 {
     size_t bytes = set->capacity * sizeof *set->token;
     for (size_t i = 0; i < set->count; i++)
@@ -116,10 +116,10 @@ static size_t memory_of(const th_added_set *set)
 
 size_t th_added_tokens_memory(const th_added_tokens *a)
 {
-    return memory_of(&a->all) + memory_of(&a->found[0]) + memory_of(&a->found[1]);
+    return bytes_of_set(&a->all) + bytes_of_set(&a->found[0]) + bytes_of_set(&a->found[1]);
 }
 
-static void release(th_added_set *set)
+static void release_set(th_added_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
         free((char *)set->token[i].content);
@@ -128,9 +128,9 @@ static void release(th_added_set *set)
 
 void th_added_tokens_release(th_added_tokens *a)
 {
-    release(&a->all);
-    release(&a->found[0]);
-    release(&a->found[1]);
+    release_set(&a->all);
+    release_set(&a->found[0]);
+    release_set(&a->found[1]);
     *a = (th_added_tokens){0};
 }
 
@@ -165,7 +165,7 @@ static size_t lower_bound(const th_added_set *a, size_t low, size_t high, size_t
     return low;
 }
 
-static const th_added_token *longest_at(const th_added_set *a, const char *text, size_t bytes)
+static const th_added_token *longest_token_at(const th_added_set *a, const char *text, size_t bytes)
 {
     const th_added_token *longest = NULL;
     size_t low = 0, high = a->count;
@@ -207,8 +207,9 @@ const th_added_token *th_added_search_next(th_added_search *s, size_t from)
     if (a->count == 0)
         return NULL;
     while (s->next < s->bytes) {
-        const th_added_token *token =
-            a->begins[(unsigned char)s->text[s->next]] ? longest_at(a, s->text + s->next, s->bytes - s->next) : NULL;
+        const th_added_token *token = a->begins[(unsigned char)s->text[s->next]]
+                                          ? longest_token_at(a, s->text + s->next, s->bytes - s->next)
+                                          : NULL;
         if (token == NULL)
             s->next++;
         else if (include_spaces(s, token, from))

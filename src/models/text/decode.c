@@ -32,8 +32,8 @@ static th_status token_text(const th_tokenizer *t, const char *operation, int32_
     if (!is_first || !t->decoder.first_differs)
         return TH_OK;
     const th_added_token *added = th_added_tokens_normalized(&t->added, token);
-    const char *finish_writing = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
-    if (th_decoder_token(&t->decoder, t->ctx, operation, finish_writing, added ? added->bytes : e->bytes, true, first))
+    const char *file_form = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
+    if (th_decoder_token(&t->decoder, t->ctx, operation, file_form, added ? added->bytes : e->bytes, true, first))
         return th_error_code(t->ctx);
     *text = first->bytes;
     *bytes = first->count;

@@ -23,7 +23,7 @@ typedef struct encoding {
     th_token_list *tokens;
 } encoding;
 
-static th_status out_of_memory(const encoding *e, size_t tokens)
+static th_status fail_memory(const encoding *e, size_t tokens)
 {
     return th_fail_memory(e->tokenizer->ctx, e->operation, tokens * sizeof(int32_t));
 }
@@ -32,7 +32,7 @@ static th_status append_tokens(const encoding *e, const int32_t *token, size_t c
 {
     th_token_list *list = e->tokens;
     if (!TH_GROW(list->token, list->capacity, list->count + count))
-        return out_of_memory(e, list->count + count);
+        return fail_memory(e, list->count + count);
     for (size_t i = 0; i < count; i++)
         list->token[list->count + i] = token[i];
     list->count += count;
@@ -81,7 +81,7 @@ static bool write_bytes(th_tokenizer *t, const char *word, size_t bytes)
 static th_status write_single_tokens(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_tokenizer *t = e->tokenizer;
-    bool waits = false;
+    bool unknown_waits = false;
     *count = bytes;
     if (t->byte_level && write_bytes(t, word, bytes))
         return TH_OK;
@@ -95,13 +95,13 @@ static th_status write_single_tokens(const encoding *e, const char *word, size_t
             continue;
         if (token < 0 && t->unknown < 0)
             return refuse_character(e, word, bytes, at, length);
-        if (waits && (token >= 0 || !t->fuse_unknown))
+        if (unknown_waits && (token >= 0 || !t->fuse_unknown))
             t->word_memory.token[(*count)++] = t->unknown;
         if (token >= 0)
             t->word_memory.token[(*count)++] = token;
-        waits = token < 0;
+        unknown_waits = token < 0;
     }
-    if (waits)
+    if (unknown_waits)
         t->word_memory.token[(*count)++] = t->unknown;
     return TH_OK;
 }
@@ -110,14 +110,14 @@ static th_status merge_word(const encoding *e, const char *word, size_t bytes, s
 {
     th_word_memory *memory = &e->tokenizer->word_memory;
     if (!TH_GROW(memory->token, memory->capacity, bytes))
-        return out_of_memory(e, bytes);
+        return fail_memory(e, bytes);
     if (write_single_tokens(e, word, bytes, count))
         return th_error_code(e->tokenizer->ctx);
-    return th_merges_apply(&e->tokenizer->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
+    return th_merges_apply(&e->tokenizer->merges, memory, *count, count) ? TH_OK : fail_memory(e, bytes);
 }
 
 /* Returns the mark of a word in the cache: not 0, the mark of an empty slot. */
-static uint32_t mark_of(uint64_t hash)
+static uint32_t cache_mark_of(uint64_t hash)
 {
     return (uint32_t)(hash >> 32) | 1;
 }
@@ -127,7 +127,7 @@ static void cache_word(const encoding *e, uint64_t hash, const char *word, size_
 {
     const size_t at = hash & (TH_CACHED_WORDS - 1);
     th_cached_word *slot = &e->tokenizer->cache[at];
-    e->tokenizer->cache_mark[at] = mark_of(hash);
+    e->tokenizer->cache_mark[at] = cache_mark_of(hash);
     slot->bytes = (uint8_t)bytes;
     slot->count = (uint8_t)count;
     for (size_t i = 0; i < bytes; i++)
@@ -137,12 +137,12 @@ static void cache_word(const encoding *e, uint64_t hash, const char *word, size_
         slot->token[i] = token[i];
 }
 
-static th_status take_word(const encoding *e, const char *word, size_t bytes)
+static th_status encode_word(const encoding *e, const char *word, size_t bytes)
 {
     th_tokenizer *t = e->tokenizer;
     const uint64_t hash = th_hash_bytes(t->vocabulary.key, word, bytes);
     const size_t at = hash & (TH_CACHED_WORDS - 1);
-    const th_cached_word *cached = t->cache_mark[at] == mark_of(hash) ? &t->cache[at] : NULL;
+    const th_cached_word *cached = t->cache_mark[at] == cache_mark_of(hash) ? &t->cache[at] : NULL;
     if (cached && cached->bytes == bytes && th_same_bytes(cached->word, word, bytes))
         return append_tokens(e, cached->token, cached->count);
     size_t count = 1;
@@ -158,16 +158,16 @@ static th_status take_word(const encoding *e, const char *word, size_t bytes)
     return TH_OK;
 }
 
-/* Takes a piece, which the split does not cut any more. */
-static th_status take_piece(void *user, const char *piece, size_t bytes)
+/* Encodes a piece, which the split does not cut any more. */
+static th_status encode_piece(void *user, const char *piece, size_t bytes)
 {
     const encoding *e = user;
     const th_tokenizer *t = e->tokenizer;
     if (t->seams.bit == NULL)
-        return take_word(e, piece, bytes);
+        return encode_word(e, piece, bytes);
     for (size_t at = 0, end; at < bytes; at = end) {
         end = th_seams_next(&t->seams, &t->vocabulary, piece, bytes, at);
-        if (take_word(e, piece + at, end - at))
+        if (encode_word(e, piece + at, end - at))
             return th_error_code(t->ctx);
     }
     return TH_OK;
@@ -178,7 +178,7 @@ static th_status take_piece(void *user, const char *piece, size_t bytes)
 static th_status encode_plain(const encoding *e, th_piece piece)
 {
     th_tokenizer *t = e->tokenizer;
-    const th_word_sink sink = {take_piece, (void *)(uintptr_t)e};
+    const th_word_sink sink = {encode_piece, (void *)(uintptr_t)e};
     if (t->prefix_space && piece.bytes > 0 && *piece.text != ' ') {
         if (!TH_GROW(t->spaced_text, t->spaced_capacity, piece.bytes + 1))
             return th_fail_memory(t->ctx, e->operation, piece.bytes + 1);

@@ -25,9 +25,8 @@ typedef struct run {
 struct th_normal_form {
     utf8proc_option_t decompose;
     bool composes;
-    uint8_t *page
-        [PAGES]; /* the stability of characters, found when they first occur. NULL: no character of the page has occurred */
-    run run, single; /* of a text; of the character whose stability is found */
+    uint8_t *page[PAGES]; /* the stability of characters that have occurred. NULL: none of the page has */
+    run run, single;      /* of a text; of the character whose stability is found */
     uint64_t *order;
     size_t order_capacity;
 };
