@@ -46,27 +46,28 @@ static token_range range_by_bytes(const size_t *begin, size_t count, size_t from
 
 /* -- by encoding the beginning of the text -- */
 
-/* Returns how many tokens the text's beginning has in common with the whole; *all: these are all its tokens. */
-static th_status common(th_tokenizer *tokenizer, const th_text *text, size_t bytes, const int32_t *whole, size_t count,
-                        size_t *same, bool *all)
+/* Returns how many tokens the text's beginning has in common with the whole; *is_whole: these are
+ * all tokens of the beginning. */
+static th_status count_common_tokens(th_tokenizer *tokenizer, const th_text *text, size_t bytes, const int32_t *whole,
+                                     size_t count, size_t *same, bool *is_whole)
 {
-    th_token_list part = {0};
-    const th_status status = th_tokenizer_encode(tokenizer, text->bytes, bytes, &part);
-    for (*same = 0; *same < part.count && *same < count && part.token[*same] == whole[*same];)
+    th_token_list beginning = {0};
+    const th_status status = th_tokenizer_encode(tokenizer, text->bytes, bytes, &beginning);
+    for (*same = 0; *same < beginning.count && *same < count && beginning.token[*same] == whole[*same];)
         ++*same;
-    *all = *same == part.count;
-    th_token_list_free(&part);
+    *is_whole = *same == beginning.count;
+    th_token_list_free(&beginning);
     return status;
 }
 
 static th_status range_by_prefix(th_tokenizer *tokenizer, const th_text *text, const int32_t *whole, size_t count,
                                  th_chat_span span, token_range *range)
 {
-    bool all;
-    th_status status = common(tokenizer, text, span.begin, whole, count, &range->first, &all);
+    bool is_whole;
+    th_status status = count_common_tokens(tokenizer, text, span.begin, whole, count, &range->first, &is_whole);
     if (status == TH_OK)
-        status = common(tokenizer, text, span.end, whole, count, &range->past, &all);
-    if (status == TH_OK && !all && range->past < count)
+        status = count_common_tokens(tokenizer, text, span.end, whole, count, &range->past, &is_whole);
+    if (status == TH_OK && !is_whole && range->past < count)
         range->past++; /* a token that is partly in the span */
     return status;
 }

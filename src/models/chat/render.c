@@ -27,7 +27,7 @@ static void end_span(th_chat_writer *w)
 }
 
 /* Returns the content of a system message that comes first; NULL without one. */
-static const char *system_of(const th_chat_message *messages)
+static const char *leading_system_text(const th_chat_message *messages)
 {
     return strcmp(messages[0].role, "system") == 0 ? messages[0].content : NULL;
 }
@@ -36,31 +36,31 @@ static void put_answer(th_chat_writer *w, const th_chat_message *messages, size_
 {
     if (th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
         begin_span(w);
-    th_chat_put(w, w->kind->assistant.before);
+    th_chat_put_template_text(w, w->kind->assistant.before);
     if (!th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
         begin_span(w);
     if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-        th_chat_put_smollm_answer(w, system_of(messages), messages[i].content);
+        th_chat_put_smollm_answer(w, leading_system_text(messages), messages[i].content);
     else if (th_chat_has_rule(w, TH_CHAT_THINKS))
         th_chat_put_thoughts(w, messages, count, i);
     else
         th_chat_put_part(w, th_chat_content(w, &messages[i]));
     const bool open = th_chat_has_rule(w, TH_CHAT_LAST_OPEN) && i + 1 == count;
-    th_chat_put(w, open ? TH_EOS : w->kind->assistant.after);
+    th_chat_put_template_text(w, open ? TH_EOS : w->kind->assistant.after);
     if (i + 1 == count && !prompt)
-        th_chat_put(w, w->kind->end);
+        th_chat_put_template_text(w, w->kind->end);
     end_span(w);
 }
 
 /* Writes a message of the user. system: the system message that belongs inside; NULL: none. */
 static void put_question(th_chat_writer *w, const th_chat_message *message, const th_chat_message *system)
 {
-    th_chat_put(w, w->kind->user.before);
+    th_chat_put_template_text(w, w->kind->user.before);
     const size_t begin = w->to->text.count;
     if (system) {
-        th_chat_put(w, w->kind->system.before);
+        th_chat_put_template_text(w, w->kind->system.before);
         th_chat_put_part(w, th_chat_content(w, system));
-        th_chat_put(w, w->kind->system.after);
+        th_chat_put_template_text(w, w->kind->system.after);
     }
     const th_chat_part raw = {message->content, strlen(message->content)};
     th_chat_put_part(w, system && th_chat_has_rule(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
@@ -69,16 +69,16 @@ static void put_question(th_chat_writer *w, const th_chat_message *message, cons
         const th_chat_part all = {w->to->text.bytes + begin, w->to->text.count - begin};
         w->to->text.count = (size_t)(th_chat_trim(all).at + th_chat_trim(all).count - w->to->text.bytes);
     }
-    th_chat_put(w, w->kind->user.after);
+    th_chat_put_template_text(w, w->kind->user.after);
 }
 
 static void put_system(th_chat_writer *w, th_chat_part content)
 {
     if (content.count == 0 && th_chat_has_rule(w, TH_CHAT_SKIPS_EMPTY_SYSTEM))
         return;
-    th_chat_put(w, w->kind->system.before);
+    th_chat_put_template_text(w, w->kind->system.before);
     th_chat_put_part(w, content);
-    th_chat_put(w, w->kind->system.after);
+    th_chat_put_template_text(w, w->kind->system.after);
 }
 
 static bool has_role(const th_chat_message *message, const char *role)
@@ -91,9 +91,9 @@ static void put_messages(th_chat_writer *w, const th_chat_message *messages, siz
     const char *usual = w->kind->default_system;
     const bool inside = th_chat_has_rule(w, TH_CHAT_SYSTEM_INSIDE), system = has_role(&messages[0], "system");
     const size_t holder = th_chat_has_rule(w, TH_CHAT_SYSTEM_LAST) ? count - 1 : 1; /* of the system's text */
-    th_chat_put(w, w->kind->begin);
+    th_chat_put_template_text(w, w->kind->begin);
     if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-        th_chat_put_smollm_system(w, system_of(messages));
+        th_chat_put_smollm_system(w, leading_system_text(messages));
     else if (!system && (usual || th_chat_has_rule(w, TH_CHAT_ALWAYS_SYSTEM)))
         put_system(w, (th_chat_part){usual ? usual : "", usual ? strlen(usual) : 0});
     for (size_t i = 0; i < count && !w->failed; i++)
@@ -104,11 +104,11 @@ static void put_messages(th_chat_writer *w, const th_chat_message *messages, siz
         else if (!inside && !th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
             put_system(w, th_chat_content(w, &messages[i]));
     if (prompt) {
-        th_chat_put(w, w->kind->prompt);
+        th_chat_put_template_text(w, w->kind->prompt);
         if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-            th_chat_put_smollm_answer(w, system_of(messages), NULL);
+            th_chat_put_smollm_answer(w, leading_system_text(messages), NULL);
     } else if (!has_role(&messages[count - 1], "assistant"))
-        th_chat_put(w, w->kind->end);
+        th_chat_put_template_text(w, w->kind->end);
 }
 
 /* -- checks -- */
@@ -155,7 +155,7 @@ static th_status check_conversation(const th_chat_writer *w, const th_chat_messa
         return refuse(w, 0,
                       "the template leaves a system message out when the conversation ends with an answer; put the "
                       "text into the first message of the user");
-    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3) && !th_chat_can_write_smollm(w, system_of(messages)))
+    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3) && !th_chat_can_write_smollm(w, leading_system_text(messages)))
         return refuse(w, 0, "without the template's file, SmolLM 3 needs a system message, such as /no_think");
     return TH_OK;
 }

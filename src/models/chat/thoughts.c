@@ -20,9 +20,9 @@ static th_chat_part trim_newlines(th_chat_part p)
 static void split_thoughts(th_chat_part content, th_chat_part *thoughts, th_chat_part *rest)
 {
     static const char open[] = "<think>", close[] = "</think>";
-    const size_t of_open = sizeof open - 1, of_close = sizeof close - 1;
+    const size_t open_bytes = sizeof open - 1, close_bytes = sizeof close - 1;
     const char *first = NULL, *last = NULL, *end = content.at + content.count;
-    for (const char *p = content.at; (p = strstr(p, close)) != NULL && p < end; p += of_close) {
+    for (const char *p = content.at; (p = strstr(p, close)) != NULL && p < end; p += close_bytes) {
         first = first ? first : p;
         last = p;
     }
@@ -31,9 +31,9 @@ static void split_thoughts(th_chat_part content, th_chat_part *thoughts, th_chat
     if (first == NULL)
         return;
     *thoughts = (th_chat_part){content.at, (size_t)(first - content.at)};
-    for (const char *p = content.at; (p = strstr(p, open)) != NULL && p < first; p += of_open)
-        *thoughts = (th_chat_part){p + of_open, (size_t)(first - p) - of_open};
-    *rest = (th_chat_part){last + of_close, (size_t)(end - last) - of_close};
+    for (const char *p = content.at; (p = strstr(p, open)) != NULL && p < first; p += open_bytes)
+        *thoughts = (th_chat_part){p + open_bytes, (size_t)(first - p) - open_bytes};
+    *rest = (th_chat_part){last + close_bytes, (size_t)(end - last) - close_bytes};
     *thoughts = trim_newlines(*thoughts);
 }
 
@@ -51,9 +51,9 @@ static size_t last_question(const th_chat_message *messages, size_t count)
     for (size_t i = count; i > 0; i--) {
         const th_chat_message *m = &messages[i - 1];
         const size_t n = strlen(m->content);
-        const bool result = strncmp(m->content, open, sizeof open - 1) == 0 && n >= sizeof close - 1 &&
-                            strcmp(m->content + n - (sizeof close - 1), close) == 0;
-        if (strcmp(m->role, "user") == 0 && !result)
+        const bool is_tool_result = strncmp(m->content, open, sizeof open - 1) == 0 && n >= sizeof close - 1 &&
+                                    strcmp(m->content + n - (sizeof close - 1), close) == 0;
+        if (strcmp(m->role, "user") == 0 && !is_tool_result)
             return i - 1;
     }
     return count - 1;
@@ -66,9 +66,9 @@ void th_chat_put_thoughts(th_chat_writer *w, const th_chat_message *messages, si
     split_thoughts(content, &thoughts, &rest);
     const bool has_thoughts = thoughts.count > 0, last = i + 1 == count;
     if (w->all_thoughts || (i > last_question(messages, count) && (last || has_thoughts))) {
-        th_chat_put(w, "<think>\n");
+        th_chat_put_template_text(w, "<think>\n");
         th_chat_put_part(w, thoughts);
-        th_chat_put(w, "\n</think>\n\n");
+        th_chat_put_template_text(w, "\n</think>\n\n");
         th_chat_put_part(w, skip_newlines(rest));
     } else
         th_chat_put_part(w, rest.at == content.at ? rest : skip_newlines(rest));
@@ -118,17 +118,17 @@ char *th_chat_smollm_system_text(th_context *ctx, const char *jinja)
 
 static void put_metadata(th_chat_writer *w, bool think, const char *instructions)
 {
-    th_chat_put(w, "## Metadata\n\nKnowledge Cutoff Date: June 2025\nToday Date: ");
+    th_chat_put_template_text(w, "## Metadata\n\nKnowledge Cutoff Date: June 2025\nToday Date: ");
     th_chat_put_today(w, true);
-    th_chat_put(w, think ? "\nReasoning Mode: /think\n\n" : "\nReasoning Mode: /no_think\n\n");
-    th_chat_put(w, "## Custom Instructions\n\n");
+    th_chat_put_template_text(w, think ? "\nReasoning Mode: /think\n\n" : "\nReasoning Mode: /no_think\n\n");
+    th_chat_put_template_text(w, "## Custom Instructions\n\n");
     if (instructions[0]) {
         th_chat_put_part(w, (th_chat_part){instructions, strlen(instructions)});
-        th_chat_put(w, "\n\n");
+        th_chat_put_template_text(w, "\n\n");
         return;
     }
-    th_chat_put(w, think ? w->chat->thinking : w->kind->default_system);
-    th_chat_put(w, "\n\n");
+    th_chat_put_template_text(w, think ? w->chat->thinking : w->kind->default_system);
+    th_chat_put_template_text(w, "\n\n");
 }
 
 bool th_chat_can_write_smollm(const th_chat_writer *w, const char *system)
@@ -157,12 +157,12 @@ void th_chat_put_smollm_system(th_chat_writer *w, const char *system)
     remove_word(custom, "/no_think");
     remove_word(custom, "/think");
     trim_end(custom);
-    th_chat_put(w, "<|im_start|>system\n");
+    th_chat_put_template_text(w, "<|im_start|>system\n");
     if (system && strstr(system, "/system_override")) {
         remove_word(custom, "/system_override");
         trim_end(custom);
         th_chat_put_part(w, (th_chat_part){custom, strlen(custom)});
-        th_chat_put(w, "<|im_end|>\n");
+        th_chat_put_template_text(w, "<|im_end|>\n");
     } else
         put_metadata(w, allows_thinking(system), custom); /* without an end, as in the template */
     free(custom);
@@ -171,7 +171,7 @@ void th_chat_put_smollm_system(th_chat_writer *w, const char *system)
 void th_chat_put_smollm_answer(th_chat_writer *w, const char *system, const char *content)
 {
     if (!allows_thinking(system))
-        th_chat_put(w, "<think>\n\n</think>\n");
+        th_chat_put_template_text(w, "<think>\n\n</think>\n");
     if (content)
         th_chat_put_part(w, skip_newlines((th_chat_part){content, strlen(content)}));
 }

@@ -57,7 +57,7 @@ static void put_date(th_chat_writer *w)
         th_chat_put_part(w, (th_chat_part){usual, sizeof usual - 1});
 }
 
-void th_chat_put(th_chat_writer *w, const char *text)
+void th_chat_put_template_text(th_chat_writer *w, const char *text)
 {
     for (; text && *text; text++)
         if (*text == TH_BOS[0])

@@ -23,7 +23,7 @@ bool th_chat_has_rule(const th_chat_writer *w, th_chat_rule rule);
 /* Writes a part as it is. */
 void th_chat_put_part(th_chat_writer *w, th_chat_part p);
 /* Writes a text of the kind. The writer replaces its marks by tokens and the date. NULL: nothing. */
-void th_chat_put(th_chat_writer *w, const char *text);
+void th_chat_put_template_text(th_chat_writer *w, const char *text);
 /* Writes the date of today: 05 Jul 2026, or 05 July 2026. */
 void th_chat_put_today(th_chat_writer *w, bool whole_month);
 

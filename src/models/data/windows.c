@@ -11,36 +11,33 @@
 struct th_windows {
     th_context *ctx;
     th_token_file *file;
-    int64_t begin, tokens, length; /* first token of the range, its number of tokens, tokens of a window */
+    int64_t first_token, token_count; /* of the range */
+    int64_t length;                   /* tokens of a window */
     bool shuffle, packed;
     uint64_t seed;
     th_packing packing;
     th_windows_position position;
     /* computed for the epoch of the position */
     th_permutation order;
-    int64_t offset, count; /* first token of the range's first window; number of windows */
+    int64_t window_offset, window_count; /* where the first window begins in the range; the number of windows */
 };
 
 static const char operation[] = "windows";
 static const int64_t max_epoch = INT64_MAX / 2; /* the next epoch must not overflow */
 
-static int64_t smaller_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void begin_epoch(th_windows *w, int64_t epoch)
 {
     w->position = (th_windows_position){.epoch = epoch};
-    w->count = w->packed ? w->packing.windows : (w->tokens - 1 + w->length - 1) / w->length;
+    w->window_count = w->packed ? w->packing.windows : (w->token_count - 1 + w->length - 1) / w->length;
     if (!w->shuffle)
         return;
     if (!w->packed) {
-        const th_permutation any = th_permutation_make(w->seed, (uint64_t)epoch, 1);
-        w->offset = (int64_t)th_permutation_draw(&any, (uint64_t)smaller_of(w->length, w->tokens - w->length));
-        w->count = (w->tokens - 1 - w->offset) / w->length;
+        const th_permutation draws = th_permutation_make(w->seed, (uint64_t)epoch, 1);
+        w->window_offset =
+            (int64_t)th_permutation_draw(&draws, (uint64_t)th_smaller(w->length, w->token_count - w->length));
+        w->window_count = (w->token_count - 1 - w->window_offset) / w->length;
     }
-    w->order = th_permutation_make(w->seed, (uint64_t)epoch, (uint64_t)w->count);
+    w->order = th_permutation_make(w->seed, (uint64_t)epoch, (uint64_t)w->window_count);
 }
 
 /* -- creating -- */
@@ -92,8 +89,8 @@ th_windows *th_windows_new(th_token_file *f, const th_windows_options *options)
     }
     *w = (th_windows){.ctx = ctx,
                       .file = f,
-                      .begin = o.begin,
-                      .tokens = end - o.begin,
+                      .first_token = o.begin,
+                      .token_count = end - o.begin,
                       .length = o.length,
                       .shuffle = o.shuffle,
                       .packed = o.pack,
@@ -119,16 +116,16 @@ void th_windows_free(th_windows *w)
 
 int64_t th_windows_count(const th_windows *w)
 {
-    return w ? w->count : 0;
+    return w ? w->window_count : 0;
 }
 
 int64_t th_windows_targets(const th_windows *w)
 {
     if (w == NULL || w->packed)
         return w ? w->packing.targets : 0;
-    const int64_t first = w->begin + w->offset + 1;
-    return th_token_file_count_unmarked(w->file, first,
-                                        w->shuffle ? first + w->count * w->length : w->begin + w->tokens);
+    const int64_t first = w->first_token + w->window_offset + 1;
+    return th_token_file_count_unmarked(
+        w->file, first, w->shuffle ? first + w->window_count * w->length : w->first_token + w->token_count);
 }
 
 th_windows_position th_windows_where(const th_windows *w)
@@ -147,11 +144,11 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
                        (long long)max_epoch, (long long)position.epoch);
     const th_windows_position before = w->position;
     begin_epoch(w, position.epoch);
-    if (position.index >= 0 && position.index <= w->count) {
+    if (position.index >= 0 && position.index <= w->window_count) {
         w->position.index = position.index;
         return TH_OK;
     }
-    const int64_t count = w->count;
+    const int64_t count = w->window_count;
     begin_epoch(w, before.epoch);
     w->position = before;
     return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the next window of epoch %lld must be 0 to %lld; it is %lld",
@@ -168,9 +165,9 @@ th_status th_windows_skip(th_windows *w, int64_t count)
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
                        "the number of windows to skip must be 0 or more; it is %lld", (long long)count);
     while (count > 0) {
-        if (w->position.index == w->count)
+        if (w->position.index == w->window_count)
             begin_epoch(w, w->position.epoch + 1);
-        const int64_t passed = smaller_of(count, w->count - w->position.index);
+        const int64_t passed = th_smaller(count, w->window_count - w->position.index);
         w->position.index += passed;
         count = w->shuffle ? count - passed : 0; /* in order, a batch ends with its epoch */
     }
@@ -203,7 +200,7 @@ static th_status apply_marks(const th_windows *w, int64_t at, int64_t from, int6
     unsigned char marks[SOME + 1];
     int32_t start = (int32_t)from;
     for (int64_t i = 0, n; i < count; i += n) {
-        n = smaller_of(count - i, SOME);
+        n = th_smaller(count - i, SOME);
         if (th_token_file_get_marks(w->file, at + i, n + 1, marks) != TH_OK)
             return th_error_code(w->ctx);
         for (int64_t k = 0; k < n; k++) {
@@ -232,9 +229,10 @@ static bool fill_row(const th_windows *w, batch_memory row)
     const int64_t index = w->position.index;
     const int64_t window = w->shuffle ? (int64_t)th_permutation_at(&w->order, (uint64_t)index) : index;
     if (!w->packed) {
-        const int64_t at = w->offset + window * w->length, count = smaller_of(w->length, w->tokens - 1 - at);
+        const int64_t at = w->window_offset + window * w->length,
+                      count = th_smaller(w->length, w->token_count - 1 - at);
         pad_row(w, count, row);
-        return fill_places(w, w->begin + at, 0, count, row);
+        return fill_places(w, w->first_token + at, 0, count, row);
     }
     int64_t place = 0;
     for (int64_t i = w->packing.begin[window]; i < w->packing.begin[window + 1]; i++) {
@@ -250,18 +248,18 @@ static bool fill_row(const th_windows *w, batch_memory row)
 /* Writes a batch of rows. Returns false with the error stored. */
 static bool fill_rows(th_windows *w, int64_t rows, batch_memory all)
 {
-    if (w->position.index == w->count)
+    if (w->position.index == w->window_count)
         begin_epoch(w, w->position.epoch + 1);
     for (int64_t r = 0; r < rows; r++) {
         const size_t at = (size_t)(r * w->length);
         batch_memory row = {0};
         if (all.tokens)
             row = (batch_memory){all.tokens + at, all.targets + at, all.starts ? all.starts + at : NULL};
-        if (w->position.index == w->count && w->shuffle)
+        if (w->position.index == w->window_count && w->shuffle)
             begin_epoch(w, w->position.epoch + 1);
-        if (w->position.index == w->count && row.tokens)
+        if (w->position.index == w->window_count && row.tokens)
             pad_row(w, 0, row);
-        if (w->position.index == w->count)
+        if (w->position.index == w->window_count)
             continue;
         if (row.tokens && !fill_row(w, row))
             return false;

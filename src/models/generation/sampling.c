@@ -86,13 +86,13 @@ static void exclude_repeats(const th_sampling *s, const th_logits_row *row, doub
  * distribution is the same; for the smallest temperatures it is the greedy choice. */
 static void divide_by_temperature(double temperature, int64_t n, double *score)
 {
-    const double largest = largest_of(n, score), off = isfinite(largest / temperature) ? 0 : largest;
+    const double largest = largest_of(n, score), shift = isfinite(largest / temperature) ? 0 : largest;
     for (int64_t i = 0; i < n; i++)
-        score[i] = (score[i] - off) / temperature;
+        score[i] = (score[i] - shift) / temperature;
 }
 
 /* Replaces each weight by exp(weight - largest). Returns their sum, added in order. */
-static double exponentials(const th_kernels *kernels, int64_t n, double largest, double *weight)
+static double exponentiate(const th_kernels *kernels, int64_t n, double largest, double *weight)
 {
     for (int64_t i = 0; i < n; i++)
         weight[i] -= largest;
@@ -106,7 +106,7 @@ static double exponentials(const th_kernels *kernels, int64_t n, double largest,
 /* -- filters -- */
 
 /* Keeps the tokens whose score is at least the k-th best: more than k if several are equal to it. */
-static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *space)
+static void keep_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *space)
 {
     th_choices *c = &space->choices;
     double least = -INFINITY;
@@ -123,7 +123,7 @@ static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *spa
 }
 
 /* Keeps the fewest most probable tokens that have the fraction p of the whole weight. */
-static void take_top_p(double p, double sum, th_sampling_space *space)
+static void keep_top_p(double p, double sum, th_sampling_space *space)
 {
     th_choices *c = &space->choices;
     for (int64_t i = 0; i < c->count; i++)
@@ -136,7 +136,7 @@ static void take_top_p(double p, double sum, th_sampling_space *space)
 }
 
 /* Keeps the tokens that are at least p times as probable as the most probable one, which has the weight 1. */
-static void take_min_p(double p, th_choices *c)
+static void keep_min_p(double p, th_choices *c)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < c->count; i++)
@@ -148,7 +148,7 @@ static void take_min_p(double p, th_choices *c)
 }
 
 /* Writes the scores of the logits with all penalties. Returns false if no token can be chosen. */
-static bool penalized(const th_sampling *s, const th_logits_row *row, double *score)
+static bool write_penalized_scores(const th_sampling *s, const th_logits_row *row, double *score)
 {
     if (!load_logits(row, score))
         return false;
@@ -159,16 +159,16 @@ static bool penalized(const th_sampling *s, const th_logits_row *row, double *sc
 
 bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
 {
-    if (!penalized(s, row, space->score))
+    if (!write_penalized_scores(s, row, space->score))
         return false;
     divide_by_temperature(s->temperature, row->vocabulary, space->score);
-    take_top_k(s->top_k, row->vocabulary, space);
+    keep_top_k(s->top_k, row->vocabulary, space);
     th_choices *c = &space->choices;
-    const double sum = exponentials(s->kernels, c->count, largest_of(c->count, c->weight), c->weight);
+    const double sum = exponentiate(s->kernels, c->count, largest_of(c->count, c->weight), c->weight);
     if (s->top_p > 0 && s->top_p < 1)
-        take_top_p(s->top_p, sum, space);
+        keep_top_p(s->top_p, sum, space);
     if (s->min_p > 0)
-        take_min_p(s->min_p, c);
+        keep_min_p(s->min_p, c);
     return true;
 }
 
@@ -195,12 +195,12 @@ int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double
 {
     if (s->temperature > 0)
         return th_sampling_choices(s, row, space) ? draw_choice(&space->choices, u) : -1;
-    if (!penalized(s, row, space->score))
+    if (!write_penalized_scores(s, row, space->score))
         return -1;
-    int64_t first = 0;
+    int64_t best = 0;
     for (int64_t i = 1; i < row->vocabulary; i++)
-        first = space->score[i] > space->score[first] ? i : first;
-    return first;
+        best = space->score[i] > space->score[best] ? i : best;
+    return best;
 }
 
 /* -- log-probabilities -- */
@@ -210,7 +210,7 @@ static double log_sum(const th_sampling *s, int64_t n, th_sampling_space *space)
 {
     const double largest = largest_of(n, space->score);
     memcpy(space->choices.weight, space->score, (size_t)n * sizeof *space->score);
-    double sum = exponentials(s->kernels, n, largest, space->choices.weight), logarithm;
+    double sum = exponentiate(s->kernels, n, largest, space->choices.weight), logarithm;
     s->kernels->log(1, (void *const[]){&logarithm, &sum}, NULL);
     return largest + logarithm;
 }

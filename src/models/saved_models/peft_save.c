@@ -63,61 +63,62 @@ static th_tensor *zeros(const saving *s, const th_lora *like, int64_t rows, int6
 /* Returns the A's of parts first to end - 1, one below the other, each once. */
 static th_tensor *stack_a(const saving *s, int64_t first, int64_t end)
 {
-    th_tensor *sum = NULL;
+    th_tensor *stacked = NULL;
     for (int64_t i = first; i < end; i++)
         if (has_new_a(s, first, i)) {
-            th_tensor *both[] = {sum, adapter_of(s, i)->a};
-            sum = sum ? th_concat(both, 2, 0) : both[1];
+            th_tensor *pair[] = {stacked, adapter_of(s, i)->a};
+            stacked = stacked ? th_concat(pair, 2, 0) : pair[1];
         }
-    return sum;
+    return stacked;
 }
 
 /* Returns the rows of B of one part: its B in the columns of its A, and zeros in the columns of others. */
 static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t part, const th_lora *like)
 {
-    const th_lora *own = adapter_of(s, part);
+    const th_lora *adapter = adapter_of(s, part);
     const int64_t rows = s->parts.part[part].projection.rows;
     th_tensor *row = NULL;
     for (int64_t i = first; i < end; i++)
         if (has_new_a(s, first, i)) {
             const th_lora *l = adapter_of(s, i);
-            th_tensor *both[] = {row, own && own->a == l->a ? own->b : zeros(s, like, rows, th_size(l->a, 0))};
-            row = row ? th_concat(both, 2, 1) : both[1];
+            th_tensor *pair[] = {row,
+                                 adapter && adapter->a == l->a ? adapter->b : zeros(s, like, rows, th_size(l->a, 0))};
+            row = row ? th_concat(pair, 2, 1) : pair[1];
         }
     return row;
 }
 
 static th_tensor *stack_b(const saving *s, int64_t first, int64_t end, const th_lora *like)
 {
-    th_tensor *b = NULL;
+    th_tensor *stacked = NULL;
     for (int64_t i = first; i < end; i++) {
-        th_tensor *both[] = {b, rows_of_b(s, first, end, i, like)};
-        b = b ? th_concat(both, 2, 0) : both[1];
+        th_tensor *pair[] = {stacked, rows_of_b(s, first, end, i, like)};
+        stacked = stacked ? th_concat(pair, 2, 0) : pair[1];
     }
-    return th_peft_rows_to_module(&s->parts.part[first], b);
+    return th_peft_rows_to_module(&s->parts.part[first], stacked);
 }
 
 /* Returns an adapter of parts first to end - 1, or NULL. Stores an error if they have different scales. */
-static const th_lora *any_adapter(const saving *s, int64_t first, int64_t end)
+static const th_lora *find_adapter(const saving *s, int64_t first, int64_t end)
 {
-    const th_lora *any = NULL;
+    const th_lora *found = NULL;
     for (int64_t i = first; i < end; i++) {
         const th_lora *l = adapter_of(s, i);
-        if (l && any && (l->scale != any->scale || l->setting.rank_stabilized != any->setting.rank_stabilized))
+        if (l && found && (l->scale != found->scale || l->setting.rank_stabilized != found->setting.rank_stabilized))
             th_fail(s->ctx, TH_ERROR_ARGUMENT, operation,
                     "%s is one module in transformers, but its adapters have "
                     "different scales",
                     s->parts.part[first].module);
-        any = any ? any : l;
+        found = found ? found : l;
     }
-    return any;
+    return found;
 }
 
 /* Appends the tensors of the module whose parts are first to end - 1. */
 static void add_module(saving *s, int64_t first, int64_t end)
 {
     module_adapter *m = &s->module[s->modules++];
-    const th_lora *l = any_adapter(s, first, end);
+    const th_lora *l = find_adapter(s, first, end);
     *m = (module_adapter){.module = s->parts.part[first].module, .adapted = l != NULL};
     if (l == NULL)
         return;
@@ -149,9 +150,9 @@ static const char *last_component(const char *module)
     return dot ? dot + 1 : module;
 }
 
-/* Returns whether all modules with the last part of module i's name are adapted, so that this part names them. *earlier:
- * whether a module before i has the same last part. */
-static bool short_name_fits(const saving *s, int64_t i, bool *earlier)
+/* Returns whether all modules with the last component of module i's name are adapted, so that it names them. *earlier:
+ * whether a module before i has the same last component. */
+static bool last_component_suffices(const saving *s, int64_t i, bool *earlier)
 {
     bool all = true;
     *earlier = false;
@@ -172,7 +173,7 @@ static void put_targets(th_writer *w, const saving *s)
         bool earlier;
         if (!s->module[i].adapted)
             continue;
-        const bool fits = short_name_fits(s, i, &earlier);
+        const bool fits = last_component_suffices(s, i, &earlier);
         if (fits && earlier)
             continue;
         fprintf(w->file, "%s\"%s\"", separator, fits ? last_component(s->module[i].module) : s->module[i].module);
@@ -181,7 +182,7 @@ static void put_targets(th_writer *w, const saving *s)
     fputs("]", w->file);
 }
 
-/* An integer without a point, as PEFT writes it. */
+/* Writes an integer without a point, as PEFT does. */
 static void put_real(FILE *file, double value)
 {
     th_writer w = {.file = file};
