@@ -7,7 +7,7 @@
 #include "models/families/family.h"
 #include "models/families/fields.h"
 
-static const char original[] = "original_max_position_embeddings";
+static const char original_key[] = "original_max_position_embeddings";
 
 double th_rotary_usual_base(const th_family *family, bool window)
 {
@@ -97,20 +97,20 @@ static int64_t read_width(const rotary *r, int64_t head_width)
     const th_range range = TH_PART_RANGE;
     const double usual =
         f->rotated_fraction_key ? th_config_number_in(r->file, f->rotated_fraction_key, range, f->rotated_fraction) : 1;
-    const double part = th_config_number_in(&r->settings, key, range, usual);
-    const double beside = th_config_number(r->file, key, part);
-    if (f->rotated_fraction_key == NULL && (part != 1 || beside != 1))
+    const double fraction = th_config_number_in(&r->settings, key, range, usual);
+    const double outer_fraction = th_config_number(r->file, key, fraction);
+    if (f->rotated_fraction_key == NULL && (fraction != 1 || outer_fraction != 1))
         th_config_refuse(r->file, "\"%s\" is not 1", key);
-    if (f->rotated_fraction_key && strcmp(f->rotated_fraction_key, key) != 0 && beside != part)
+    if (f->rotated_fraction_key && strcmp(f->rotated_fraction_key, key) != 0 && outer_fraction != fraction)
         th_config_refuse(r->file, "\"%s\" is given twice with different values", key);
-    if (!th_in_range(range, part))
+    if (!th_in_range(range, fraction))
         return head_width;
-    const int64_t width = (int64_t)((double)head_width * part);
+    const int64_t width = (int64_t)((double)head_width * fraction);
     if (f->rotated_fraction_key && (width == 0 || width % 2 != 0))
         th_config_fail(r->file,
                        "\"%s\" is %g, which selects %lld of %lld elements of a head; rotary positions need a positive "
                        "and even number",
-                       key, part, (long long)width, (long long)head_width);
+                       key, fraction, (long long)width, (long long)head_width);
     else if (width % 2 != 0)
         th_config_fail(r->file,
                        "\"head_dim\", or hidden_size divided by num_attention_heads, is %lld; rotary positions need an "
@@ -125,13 +125,14 @@ static int64_t read_width(const rotary *r, int64_t head_width)
  * versions differ in which one they prefer. */
 static int64_t original_length(const rotary *r)
 {
-    const int64_t always = r->family->rotary.original_length;
-    const int64_t default_length = th_config_integer(r->file, original, 1, always > 0 ? always : r->length);
-    const int64_t length = th_config_integer(&r->settings, original, 1, default_length);
-    if ((always > 0 || th_config_is_given(r->file, original)) && length != default_length)
-        th_config_refuse(r->file, "\"%s\" appears twice with different values", original);
-    if (r->family->rotary.window_base_key && th_config_is_given(r->file, original))
-        th_config_refuse(r->file, "\"%s\" is not a member of rope_parameters", original);
+    const int64_t fixed_length = r->family->rotary.original_length;
+    const int64_t default_length =
+        th_config_integer(r->file, original_key, 1, fixed_length > 0 ? fixed_length : r->length);
+    const int64_t length = th_config_integer(&r->settings, original_key, 1, default_length);
+    if ((fixed_length > 0 || th_config_is_given(r->file, original_key)) && length != default_length)
+        th_config_refuse(r->file, "\"%s\" appears twice with different values", original_key);
+    if (r->family->rotary.window_base_key && th_config_is_given(r->file, original_key))
+        th_config_refuse(r->file, "\"%s\" is not a member of rope_parameters", original_key);
     return length;
 }
 
@@ -140,7 +141,8 @@ static int64_t original_length(const rotary *r)
 static int64_t length_before_dynamic(const rotary *r)
 {
     if (original_length(r) != r->length)
-        th_config_refuse(r->file, "\"%s\" differs from max_position_embeddings, which dynamic scaling uses", original);
+        th_config_refuse(r->file, "\"%s\" differs from max_position_embeddings, which dynamic scaling uses",
+                         original_key);
     return r->length;
 }
 

@@ -82,8 +82,8 @@ static double rotated_fraction(const th_score_options *scores, int64_t head_widt
 {
     if (scores->rotary_width == 0 || head_width == 0)
         return 1;
-    const double part = (double)scores->rotary_width / (double)head_width;
-    return (int64_t)((double)head_width * part) < scores->rotary_width ? nextafter(part, 2) : part;
+    const double fraction = (double)scores->rotary_width / (double)head_width;
+    return (int64_t)((double)head_width * fraction) < scores->rotary_width ? nextafter(fraction, 2) : fraction;
 }
 
 /* Writes the object of one kind of layer. */

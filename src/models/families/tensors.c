@@ -211,7 +211,7 @@ th_tensor *th_foreign_tensor_view_values(const th_foreign_tensor *t, int place)
 }
 
 /* Whether the view is of a stored parameter that the file has transposed. */
-static bool is_transposed_later(const th_foreign_tensor *t)
+static bool needs_transpose(const th_foreign_tensor *t)
 {
     return t->transposed && th_is_storage(th_dtype_of(t->view[0]));
 }
@@ -220,7 +220,7 @@ th_shape th_foreign_tensor_numbers(const th_foreign_tensor *t)
 {
     th_shape shape = t->shape;
     shape.size[shape.ndim - 1] *= th_dtype_numbers(th_dtype_of(t->view[0]));
-    if (is_transposed_later(t)) {
+    if (needs_transpose(t)) {
         const int64_t rows = shape.size[0];
         shape.size[0] = shape.size[1];
         shape.size[1] = rows;
@@ -240,20 +240,20 @@ static th_dtype floating_type(const th_foreign_tensor *t)
 /* Returns the values in the order of the file. They are converted first: no operation reorders storage types. */
 static th_tensor *ordered_values(const th_foreign_tensor *t)
 {
-    th_tensor *parts[TH_MAX_PLACES];
+    th_tensor *views[TH_MAX_PLACES];
     for (int i = 0; i < t->places; i++)
-        parts[i] = th_cast(th_foreign_tensor_view_values(t, i), floating_type(t));
+        views[i] = th_cast(th_foreign_tensor_view_values(t, i), floating_type(t));
     if (t->heads > 0)
-        return swap_groups(parts[0], 3, t->heads);
-    if (is_transposed_later(t))
-        return th_swap_axes(parts[0], 0, 1);
-    return t->places == 1 ? parts[0] : th_concat(parts, t->places, 0);
+        return swap_groups(views[0], 3, t->heads);
+    if (needs_transpose(t))
+        return th_swap_axes(views[0], 0, 1);
+    return t->places == 1 ? views[0] : th_concat(views, t->places, 0);
 }
 
 th_tensor *th_foreign_tensor_values(const th_foreign_tensor *t, th_dtype type)
 {
     th_tensor *view = th_foreign_tensor_view(t);
-    const bool as_it_is = view && th_dtype_of(view) == type && !is_transposed_later(t);
+    const bool as_it_is = view && th_dtype_of(view) == type && !needs_transpose(t);
     return as_it_is ? view : th_cast(ordered_values(t), type);
 }
 

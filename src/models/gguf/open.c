@@ -98,7 +98,7 @@ static bool parse_uint64(cursor *c, uint64_t *value)
     return true;
 }
 
-/* Takes a name or key: its bytes move one byte to the front, so that a NUL follows them. Sets *begin to their offset. */
+/* Parses a name or key. Its bytes move one byte to the front, so that a NUL follows them. Sets *begin to their offset. */
 static bool parse_name(cursor *c, const char *what, uint64_t limit, size_t *begin)
 {
     uint64_t bytes;
@@ -150,11 +150,11 @@ static bool skip_bytes(cursor *c, uint64_t bytes)
 /* Skips an array, and checks the strings in it. */
 static bool skip_items(cursor *c, const th_gguf_value *v)
 {
-    const size_t each = kind_bytes(v->item);
+    const size_t item_bytes = kind_bytes(v->item);
     if (v->count > TH_GGUF_MAX_HEADER)
         return th_gguf_refuse(c->file, "an array has %llu elements, too many", (unsigned long long)v->count);
     if (v->item != TH_GGUF_STRING)
-        return skip_bytes(c, v->count * each);
+        return skip_bytes(c, v->count * item_bytes);
     for (uint64_t i = 0; i < v->count; i++) {
         uint64_t bytes;
         if (!parse_uint64(c, &bytes) || !skip_bytes(c, bytes))
@@ -163,7 +163,7 @@ static bool skip_items(cursor *c, const th_gguf_value *v)
     return true;
 }
 
-/* Takes a value. Its pointers are offsets until the whole header is in memory. */
+/* Parses a value. Its pointers are offsets until the whole header is in memory. */
 static bool parse_value(cursor *c, th_gguf_value *v, size_t *key, size_t *begin)
 {
     char name[TH_GGUF_MAX_KEY + 1];

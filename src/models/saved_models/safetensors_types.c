@@ -59,10 +59,10 @@ const th_safetensors_type *th_safetensors_type_of(th_dtype dtype)
 
 th_dtype th_safetensors_type_dtype(const th_safetensors_type *type)
 {
-    static const th_dtype all[] = {TH_FLOAT32, TH_FLOAT64, TH_BFLOAT16, TH_FLOAT16};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (type == th_safetensors_type_of(all[i]))
-            return all[i];
+    static const th_dtype dtypes[] = {TH_FLOAT32, TH_FLOAT64, TH_BFLOAT16, TH_FLOAT16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (type == th_safetensors_type_of(dtypes[i]))
+            return dtypes[i];
     return TH_DTYPE_COUNT;
 }
 
@@ -94,8 +94,8 @@ bool th_safetensors_shape_fits(const th_safetensors_type *type, const th_shape *
 {
     bool fits = stored->ndim == ndim;
     for (int i = 0; fits && i < ndim; i++) {
-        const int64_t per = i == ndim - 1 ? elements_in_file(type, dtype) : 1;
-        fits = stored->size[i] % per == 0 && stored->size[i] / per == size[i];
+        const int64_t elements = i == ndim - 1 ? elements_in_file(type, dtype) : 1;
+        fits = stored->size[i] % elements == 0 && stored->size[i] / elements == size[i];
     }
     return fits;
 }
@@ -126,7 +126,7 @@ static float float_of_half(uint16_t bits)
     return sign ? -small : small;
 }
 
-static double load_floating(kind type, const char *from)
+static double read_floating(kind type, const char *from)
 {
     uint16_t short_bits;
     float single;
@@ -144,8 +144,8 @@ static double load_floating(kind type, const char *from)
     }
 }
 
-/* Loads an integer. Returns false if it does not fit int64. */
-static bool load_integer(kind type, const char *from, int64_t *value)
+/* Reads an integer. Returns false if it does not fit int64. */
+static bool read_integer(kind type, const char *from, int64_t *value)
 {
     const bool has_sign = type <= I8;
     const size_t bytes = (size_t)types[type].bits / 8;
@@ -157,11 +157,11 @@ static bool load_integer(kind type, const char *from, int64_t *value)
     return has_sign || *value >= 0;
 }
 
-static void store_floating(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+static void convert_to_floating(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
 {
     const int64_t bytes = types[type].bits / 8;
     for (int64_t i = 0; i < n; i++) {
-        const double value = load_floating(type, from + i * bytes);
+        const double value = read_floating(type, from + i * bytes);
         if (dtype == TH_FLOAT32)
             ((float *)to)[i] = (float)value;
         else
@@ -170,7 +170,7 @@ static void store_floating(int64_t n, th_dtype dtype, void *to, kind type, const
 }
 
 /* Rounds to a storage type, a few elements at a time. */
-static void store_rounded(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+static void round_to_storage(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
 {
     enum { SOME = 4 };
     const int64_t bytes = types[type].bits / 8, numbers = th_dtype_numbers(dtype);
@@ -178,17 +178,17 @@ static void store_rounded(int64_t n, th_dtype dtype, void *to, kind type, const 
         double values[SOME * TH_BLOCK_NUMBERS];
         const int64_t count = (n - i < SOME ? n - i : SOME) * numbers;
         for (int64_t j = 0; j < count; j++)
-            values[j] = load_floating(type, from + (i * numbers + j) * bytes);
+            values[j] = read_floating(type, from + (i * numbers + j) * bytes);
         th_round_to_storage_type(count, dtype, (char *)to + (size_t)i * th_dtype_size(dtype), values);
     }
 }
 
-static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+static bool convert_to_integers(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
 {
     const int64_t bytes = types[type].bits / 8;
     for (int64_t i = 0; i < n; i++) {
         int64_t value;
-        if (!load_integer(type, from + i * bytes, &value) ||
+        if (!read_integer(type, from + i * bytes, &value) ||
             (dtype == TH_INT32 && (value < INT32_MIN || value > INT32_MAX)))
             return false;
         if (dtype == TH_INT32)
@@ -214,10 +214,10 @@ bool th_safetensors_convert(int64_t n, th_dtype dtype, void *to, const th_safete
     if (type == th_safetensors_type_of(dtype))
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));
     else if (dtype == TH_INT32 || dtype == TH_INT64)
-        return store_integers(n, dtype, to, kind_of(type), from);
+        return convert_to_integers(n, dtype, to, kind_of(type), from);
     else if (th_is_storage(dtype))
-        store_rounded(n, dtype, to, kind_of(type), from);
+        round_to_storage(n, dtype, to, kind_of(type), from);
     else
-        store_floating(n, dtype, to, kind_of(type), from);
+        convert_to_floating(n, dtype, to, kind_of(type), from);
     return true;
 }

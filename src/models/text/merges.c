@@ -73,12 +73,12 @@ static bool grow_table(th_merges *m)
         slot[i].pair = TH_NO_PAIR;
     if (m->slots == 0)
         m->key = th_hash_key_new();
-    const size_t before = m->slots;
+    const size_t old_slots = m->slots;
     free(m->filter);
     m->filter = filter;
     m->slot = slot;
     m->slots = slots;
-    for (size_t i = 0; i < before; i++)
+    for (size_t i = 0; i < old_slots; i++)
         if (old[i].pair != TH_NO_PAIR)
             *open_slot(m, old[i].pair) = old[i];
     free(old);
@@ -134,7 +134,7 @@ typedef struct ranked {
 } ranked;
 static const uint32_t no_rank = UINT32_MAX;
 
-static ranked rank_of(const th_merges *m, int32_t left, int32_t right)
+static ranked find_rank(const th_merges *m, int32_t left, int32_t right)
 {
     const th_merge_slot *slot = find_merge(m, left, right);
     return slot ? (ranked){slot->rank, slot->result} : (ranked){no_rank, 0};
@@ -153,7 +153,7 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
 {
     ranked pair[SHORT_WORD];
     for (size_t i = 0; i + 1 < count; i++)
-        pair[i] = rank_of(m, token[i], token[i + 1]);
+        pair[i] = find_rank(m, token[i], token[i + 1]);
     while (count > 1) {
         const size_t best = index_of_lowest(pair, count - 1);
         if (pair[best].rank == no_rank)
@@ -165,9 +165,9 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
             pair[i - 1] = pair[i];
         }
         if (best + 1 < count)
-            pair[best] = rank_of(m, token[best], token[best + 1]);
+            pair[best] = find_rank(m, token[best], token[best + 1]);
         if (best > 0)
-            pair[best - 1] = rank_of(m, token[best - 1], token[best]);
+            pair[best - 1] = find_rank(m, token[best - 1], token[best]);
     }
     return count;
 }
