@@ -33,7 +33,7 @@ static bool grow_table(th_pair_queue *q)
 }
 
 /* Returns the pair's index in q->pair, and first adds the pair if it is new. Returns -1 if out of memory. */
-static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
+static int64_t index_of_pair(th_pair_queue *q, int32_t left, int32_t right)
 {
     if (2 * (q->pairs + 1) > q->slots && !grow_table(q))
         return -1;
@@ -50,7 +50,7 @@ static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
 /* Changes the count of a pair in a word. */
 static bool change_count(th_pair_queue *q, int32_t left, int32_t right, int64_t times, size_t word)
 {
-    const int64_t index = pair_of(q, left, right);
+    const int64_t index = index_of_pair(q, left, right);
     if (index < 0)
         return false;
     th_pair *pair = &q->pair[index];
@@ -106,7 +106,7 @@ static th_queued_pair pop_queued(th_pair_queue *q)
 }
 
 /* Moves the new occurrences of pairs into the queue. */
-static bool take_changed(th_pair_queue *q)
+static bool queue_changed_pairs(th_pair_queue *q)
 {
     for (size_t i = 0; i < q->n_changed; i++) {
         th_pair *pair = &q->pair[q->changed[i]];
@@ -144,7 +144,7 @@ bool th_pair_queue_begin(th_pair_queue *q)
             if (!change_count(q, q->token[word->first + i], q->token[word->first + i + 1], word->times, w))
                 return false;
     }
-    return take_changed(q);
+    return queue_changed_pairs(q);
 }
 
 bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right)
@@ -173,26 +173,26 @@ static bool is_short_enough(const th_vocabulary *v, int32_t a, int32_t b, int64_
     return max_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < max_bytes;
 }
 
-static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabulary *v, int64_t max_bytes)
+static bool merge_in_word(th_pair_queue *q, size_t w, int32_t token, const th_vocabulary *v, int64_t max_bytes)
 {
     th_training_word *word = &q->word[w];
     const int32_t left = q->current.left, right = q->current.right;
-    int32_t *at = q->token + word->first;
+    int32_t *tokens = q->token + word->first;
     size_t written = 0;
     for (size_t i = 0; i < word->count;) {
-        if (at[i] != left || i + 1 == word->count || at[i + 1] != right) {
-            at[written++] = at[i++];
+        if (tokens[i] != left || i + 1 == word->count || tokens[i + 1] != right) {
+            tokens[written++] = tokens[i++];
             continue;
         }
         i += 2;
-        if (written > 0 && (!change_count(q, at[written - 1], left, -word->times, w) ||
-                            (is_short_enough(v, at[written - 1], token, max_bytes) &&
-                             !change_count(q, at[written - 1], token, word->times, w))))
+        if (written > 0 && (!change_count(q, tokens[written - 1], left, -word->times, w) ||
+                            (is_short_enough(v, tokens[written - 1], token, max_bytes) &&
+                             !change_count(q, tokens[written - 1], token, word->times, w))))
             return false;
-        at[written++] = token;
+        tokens[written++] = token;
         if (i < word->count &&
-            (!change_count(q, right, at[i], -word->times, w) ||
-             (is_short_enough(v, at[i], token, max_bytes) && !change_count(q, token, at[i], word->times, w))))
+            (!change_count(q, right, tokens[i], -word->times, w) ||
+             (is_short_enough(v, tokens[i], token, max_bytes) && !change_count(q, token, tokens[i], word->times, w))))
             return false;
     }
     word->count = written;
@@ -203,10 +203,10 @@ bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v
 {
     bool merged = true;
     for (size_t i = 0; merged && i < q->current.words.count; i++)
-        merged = merge_in(q, (size_t)q->current.words.word[i], token, v, max_bytes);
+        merged = merge_in_word(q, (size_t)q->current.words.word[i], token, v, max_bytes);
     free(q->current.words.word);
     q->current.words = (th_occurrences){0};
-    return merged && take_changed(q);
+    return merged && queue_changed_pairs(q);
 }
 
 void th_pair_queue_release(th_pair_queue *q)

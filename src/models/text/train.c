@@ -43,7 +43,7 @@ static bool check_options(th_context *ctx, const char *text, size_t bytes, const
     return usable;
 }
 
-static json_t *pre_tokenizer_of(const th_bpe_options *o)
+static json_t *pre_tokenizer_json(const th_bpe_options *o)
 {
     if (o->pattern == NULL)
         return th_byte_level_json(true);
@@ -124,7 +124,7 @@ static bool queue_words(th_tokenizer *t, const word_count *c, th_pair_queue *que
 /* -- merges -- */
 
 /* Returns the token for two others in a row, which may exist already; -1 if out of memory. */
-static int32_t token_for(th_tokenizer *t, int32_t left, int32_t right)
+static int32_t merged_token(th_tokenizer *t, int32_t left, int32_t right)
 {
     th_vocabulary *v = &t->vocabulary;
     const size_t first = v->entry[left].bytes, bytes = first + v->entry[right].bytes;
@@ -147,7 +147,7 @@ static bool learn_merges(th_tokenizer *t, const th_bpe_options *o, th_pair_queue
     th_merge merge;
     while ((int64_t)t->vocabulary.size < o->vocabulary &&
            th_pair_queue_next(queue, o->min_frequency, &merge.left, &merge.right)) {
-        merge.result = token_for(t, merge.left, merge.right);
+        merge.result = merged_token(t, merge.left, merge.right);
         if (merge.result < 0 || !th_tokenizer_add_merge(t, merge) ||
             !th_pair_queue_merge(queue, merge.result, &t->vocabulary, o->max_bytes))
             return false;
@@ -164,7 +164,7 @@ th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes
         return NULL;
     word_count count = {.ctx = ctx};
     th_pair_queue queue = {0};
-    const bool made = th_tokenizer_set_own_parts(t, operation, pre_tokenizer_of(options), th_byte_level_json(true)) &&
+    const bool made = th_tokenizer_set_own_parts(t, operation, pre_tokenizer_json(options), th_byte_level_json(true)) &&
                       add_first_tokens(t, options) &&
                       th_split_text(&t->split, ctx, operation, (th_piece){.text = text, .bytes = bytes},
                                     (th_word_sink){count_word, &count}) == TH_OK &&

@@ -16,7 +16,7 @@ enum { MAX_GROUPS = 63, MAX_COUNT = 9999 };
 
 typedef struct reader {
     th_expression in;
-    const char *part; /* where the last part of the expression begins */
+    const char *item_begin; /* where the item that messages show begins */
     th_pattern_tree *tree;
     char *reason;       /* "" without an error */
     bool out_of_memory; /* then reason is "" */
@@ -139,10 +139,10 @@ static void set_properties(const reader *r, th_tree_node *node)
         node->repeated = node->cost;
 }
 
-/* Returns how many bytes of the last part a sentence shows. */
-static int part_bytes(const reader *r)
+/* Returns how many bytes of the item a message shows. */
+static int shown_bytes(const reader *r)
 {
-    return r->in.at - r->part > 60 ? 60 : (int)(r->in.at - r->part);
+    return r->in.at - r->item_begin > 60 ? 60 : (int)(r->in.at - r->item_begin);
 }
 
 /* Returns the number of a new node; 0 after a failure. */
@@ -154,10 +154,10 @@ static int add_node(reader *r, th_tree_node node)
     set_properties(r, &node);
     if (node.cost.steps > TH_MAX_PATTERN_STEPS)
         set_reason(r, "at '%.*s' it becomes longer than %d steps: characters, | and repetitions, times their counts",
-                   part_bytes(r), r->part, TH_MAX_PATTERN_STEPS);
+                   shown_bytes(r), r->item_begin, TH_MAX_PATTERN_STEPS);
     if (node.cost.kept > TH_MAX_PATTERN_KEPT)
         set_reason(r, "at '%.*s' it has more than %d possessive or atomic groups and lookbehinds, times their counts",
-                   part_bytes(r), r->part, TH_MAX_PATTERN_KEPT);
+                   shown_bytes(r), r->item_begin, TH_MAX_PATTERN_KEPT);
     r->tree->node[r->tree->nodes] = node;
     return (int)r->tree->nodes++;
 }
@@ -380,23 +380,23 @@ static int add_atomic(reader *r, int body)
 /* Returns a lookbehind. Its alternatives may have different lengths: each one becomes a lookbehind. */
 static int add_behind(reader *r, th_tree_kind kind, int body)
 {
-    const th_tree_kind joined = kind == TH_TREE_BEHIND ? TH_TREE_EITHER : TH_TREE_SEQUENCE;
-    int all = -1;
-    for (bool more = true; more && is_valid(r);) {
+    const th_tree_kind join_kind = kind == TH_TREE_BEHIND ? TH_TREE_EITHER : TH_TREE_SEQUENCE;
+    int joined = -1;
+    for (bool has_more = true; has_more && is_valid(r);) {
         const th_tree_node node = node_of(r, body);
-        more = node.kind == TH_TREE_EITHER && node.length < 0;
-        const int part = more ? node.second : body;
-        if (node_of(r, part).length < 0)
-            set_reason(r, "'%.*s' looks behind for a part without a fixed length", part_bytes(r), r->part);
-        const int one = add_pair(r, kind, part, 0);
-        all = all < 0 ? one : add_pair(r, joined, all, one);
+        has_more = node.kind == TH_TREE_EITHER && node.length < 0;
+        const int alternative = has_more ? node.second : body;
+        if (node_of(r, alternative).length < 0)
+            set_reason(r, "'%.*s' looks behind for a part without a fixed length", shown_bytes(r), r->item_begin);
+        const int lookbehind = add_pair(r, kind, alternative, 0);
+        joined = joined < 0 ? lookbehind : add_pair(r, join_kind, joined, lookbehind);
         body = node.first;
     }
-    return all < 0 ? 0 : all;
+    return joined < 0 ? 0 : joined;
 }
 
 /* Reads a group, after the parenthesis. */
-static int read_group(reader *r, const char *part)
+static int read_group(reader *r, const char *begin)
 {
     static const char *const kinds[] = {"?:", "?i:", "?=", "?!", "?<=", "?<!", "?>"};
     size_t kind = 0;
@@ -408,13 +408,13 @@ static int read_group(reader *r, const char *part)
         set_reason(r, "a group begins with (*");
     if (r->groups == MAX_GROUPS)
         set_reason(r, "groups are nested deeper than %d", MAX_GROUPS);
-    const bool before = r->ignores_case;
-    r->ignores_case = before || kind == 1;
+    const bool outer_ignores_case = r->ignores_case;
+    r->ignores_case = outer_ignores_case || kind == 1;
     r->groups++;
     const int body = is_valid(r) ? read_alternatives(r) : 0;
     r->groups--;
-    r->ignores_case = before;
-    r->part = part;
+    r->ignores_case = outer_ignores_case;
+    r->item_begin = begin;
     if (!th_accept(&r->in, ")"))
         set_reason(r, "a ( is not closed");
     if (kind >= 2 && kind <= 5 && next_is_one_of(r, "*+?{"))
@@ -435,9 +435,9 @@ static int read_group(reader *r, const char *part)
 
 static int read_item(reader *r)
 {
-    const char *part = r->in.at;
+    const char *begin = r->in.at;
     if (th_accept(&r->in, "("))
-        return read_group(r, part);
+        return read_group(r, begin);
     if (next_is_one_of(r, "^$"))
         set_reason(r, "%c is not supported", *r->in.at);
     else if (next_is_one_of(r, "*+?{"))
@@ -473,8 +473,8 @@ static bool read_counts(reader *r, th_tree_node *node)
     return exact;
 }
 
-/* Reads the repetition of an item, if there is one. `part` is where the item begins. */
-static int read_repetition(reader *r, int item, const char *part)
+/* Reads the repetition of an item that starts at `begin`, if there is one. */
+static int read_repetition(reader *r, int item, const char *begin)
 {
     th_tree_node node = {.kind = TH_TREE_REPEAT, .first = item, .most = TH_ANY_COUNT};
     const bool counted = th_accept(&r->in, "{");
@@ -495,7 +495,7 @@ static int read_repetition(reader *r, int item, const char *part)
     const bool possessive = !node.lazy && th_accept(&r->in, "+");
     if (next_is_one_of(r, "*+?{"))
         set_reason(r, "a repetition is repeated; put the repeated part in (?:)");
-    r->part = part;
+    r->item_begin = begin;
     const int repeated = is_valid(r) ? add_node(r, node) : 0;
     return possessive ? add_atomic(r, repeated) : repeated;
 }
@@ -504,9 +504,9 @@ static int read_sequence(reader *r)
 {
     int sequence = -1;
     while (is_valid(r) && r->in.at < r->in.end && !next_is_one_of(r, "|)")) {
-        const char *part = r->in.at;
-        const int item = read_item(r), repeated = is_valid(r) ? read_repetition(r, item, part) : 0;
-        r->part = part;
+        const char *begin = r->in.at;
+        const int item = read_item(r), repeated = is_valid(r) ? read_repetition(r, item, begin) : 0;
+        r->item_begin = begin;
         sequence = sequence < 0 ? repeated : add_pair(r, TH_TREE_SEQUENCE, sequence, repeated);
     }
     return sequence < 0 ? add_node(r, (th_tree_node){.kind = TH_TREE_EMPTY}) : sequence;
@@ -525,7 +525,7 @@ static int read_alternatives(reader *r)
 bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree, char reason[TH_PATTERN_REASON])
 {
     reason[0] = 0;
-    reader r = {.in = {expression, expression + count}, .part = expression, .tree = tree, .reason = reason};
+    reader r = {.in = {expression, expression + count}, .item_begin = expression, .tree = tree, .reason = reason};
     if (count > TH_MAX_PATTERN)
         set_reason(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     else if (memchr(expression, 0, count))
