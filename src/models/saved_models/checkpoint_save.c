@@ -13,7 +13,7 @@ static const char operation[] = "checkpoint_save";
 typedef struct saving {
     const th_checkpoint *checkpoint;
     const char *path;
-    th_group *group; /* that shares the moments; NULL: this process has all */
+    th_group *group; /* whose processes share the moments; NULL: this process has all of them */
     bool writes;     /* this process writes the file */
     th_parameter_list list;
     th_safetensors_item *tensor; /* [count] */
@@ -184,13 +184,13 @@ static th_status write_tensors(saving *s)
 /* The processes agree that all of them are prepared, for the same transfer. */
 static th_status agree_to_begin(const saving *s)
 {
-    uint32_t parts = 0;
+    uint32_t crc = 0;
     for (int64_t i = 0; !th_failed(s->group->ctx) && i < s->n_moments; i++)
-        parts = th_gathering_crc32c(&s->gathering, &s->moment[i], parts);
+        crc = th_gathering_crc32c(&s->gathering, &s->moment[i], crc);
     const th_fact facts[] = {
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = th_step(s->group->ctx)},
         {.name = "number of moments", .kind = TH_FACT_INTEGER, .integer = s->n_moments},
-        {.name = "checksum of the sizes of the moments", .kind = TH_FACT_CHECKSUM, .integer = parts},
+        {.name = "checksum of the sizes of the moments", .kind = TH_FACT_CHECKSUM, .integer = crc},
     };
     return th_group_agree_on(s->group, operation, facts, (int)(sizeof facts / sizeof *facts), 0, NULL);
 }

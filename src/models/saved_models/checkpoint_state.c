@@ -202,7 +202,7 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
 /* -- reading: every value that is used later is checked here -- */
 
 /* Finds the precision of products. Files from before this setting have float32. */
-static bool precision_in(const json_t *state, th_precision *precision)
+static bool find_precision(const json_t *state, th_precision *precision)
 {
     const json_t *name = json_object_get(state, "precision");
     *precision = TH_PRECISION_FLOAT32;
@@ -214,12 +214,12 @@ static bool precision_in(const json_t *state, th_precision *precision)
     return name == NULL;
 }
 
-static bool read_precision(const th_json_source *s, const json_t *state)
+static bool check_precision(const th_json_source *s, const json_t *state)
 {
     th_precision precision;
     const char *name;
     char quoted[TH_QUOTED];
-    if (precision_in(state, &precision))
+    if (find_precision(state, &precision))
         return true;
     if (th_json_string(s, state, "precision", &name))
         th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: unknown precision \"%s\"", s->name,
@@ -227,7 +227,7 @@ static bool read_precision(const th_json_source *s, const json_t *state)
     return false;
 }
 
-static bool read_seed(const th_json_source *s, const json_t *random)
+static bool check_seed(const th_json_source *s, const json_t *random)
 {
     const char *seed;
     char quoted[TH_QUOTED];
@@ -242,7 +242,7 @@ static bool read_seed(const th_json_source *s, const json_t *random)
     return false;
 }
 
-static bool read_calls(const th_json_source *s, const json_t *random)
+static bool check_calls(const th_json_source *s, const json_t *random)
 {
     const json_t *calls = json_object_get(random, "calls");
     if (!json_is_array(calls) || json_array_size(calls) > TH_STREAM_COUNT) {
@@ -261,15 +261,15 @@ static bool read_calls(const th_json_source *s, const json_t *random)
     return true;
 }
 
-static bool read_random(const th_json_source *s, const json_t *random)
+static bool check_random(const th_json_source *s, const json_t *random)
 {
     int64_t number;
     return th_json_integer(s, random, "step", 0, INT64_MAX / 2, &number) &&
-           th_json_integer(s, random, "calls_at_clear", 0, UINT32_MAX, &number) && read_seed(s, random) &&
-           read_calls(s, random);
+           th_json_integer(s, random, "calls_at_clear", 0, UINT32_MAX, &number) && check_seed(s, random) &&
+           check_calls(s, random);
 }
 
-static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
+static bool check_optimizer(const th_json_source *s, const json_t *optimizer)
 {
     const char *rule;
     double rate;
@@ -290,7 +290,7 @@ static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
     return false;
 }
 
-static bool read_parameters(const th_json_source *s, json_t *parameters)
+static bool check_parameters(const th_json_source *s, json_t *parameters)
 {
     const char *name;
     json_t *parameter;
@@ -320,27 +320,28 @@ json_t *th_state_read(const th_json_source *source, const char *text)
     }
     json_t *state = th_json_read(&s, text, strlen(text), &limits);
     int64_t version;
-    if (state && th_json_integer(&s, state, "version", VERSION, VERSION, &version) && read_precision(&s, state) &&
-        read_random(&s, json_object_get(state, "random")) && read_optimizer(&s, json_object_get(state, "optimizer")) &&
-        read_parameters(&s, json_object_get(state, "parameters")))
+    if (state && th_json_integer(&s, state, "version", VERSION, VERSION, &version) && check_precision(&s, state) &&
+        check_random(&s, json_object_get(state, "random")) &&
+        check_optimizer(&s, json_object_get(state, "optimizer")) &&
+        check_parameters(&s, json_object_get(state, "parameters")))
         return state;
     json_decref(state);
     return NULL;
 }
 
-static const json_t *parameter_in(const json_t *state, const char *name)
+static const json_t *find_parameter(const json_t *state, const char *name)
 {
     return json_object_get(json_object_get(state, "parameters"), name);
 }
 
 int64_t th_state_steps(const json_t *state, const char *parameter)
 {
-    return json_integer_value(json_object_get(parameter_in(state, parameter), "steps"));
+    return json_integer_value(json_object_get(find_parameter(state, parameter), "steps"));
 }
 
 bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc)
 {
-    const json_t *checksum = json_object_get(parameter_in(state, parameter), "crc32c");
+    const json_t *checksum = json_object_get(find_parameter(state, parameter), "crc32c");
     *crc = (uint32_t)json_integer_value(checksum);
     return checksum != NULL;
 }
@@ -363,7 +364,7 @@ static void restore_random(const json_t *random, th_context *ctx)
 th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list)
 {
     th_precision precision;
-    (void)precision_in(state, &precision);
+    (void)find_precision(state, &precision);
     if (c->optimizer)
         th_optimizer_forget_loop(c->optimizer); /* (this restores random numbers of the loop) */
     restore_random(json_object_get(state, "random"), list->ctx);
@@ -376,8 +377,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
     }
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        p->tensor->requires_gradient =
-            th_is_floating(p->tensor->dtype) && json_is_false(json_object_get(parameter_in(state, p->name), "frozen"));
+        p->tensor->requires_gradient = th_is_floating(p->tensor->dtype) &&
+                                       json_is_false(json_object_get(find_parameter(state, p->name), "frozen"));
         if (p->in_optimizer >= 0)
             th_optimizer_set_steps(c->optimizer, p->in_optimizer, th_state_steps(state, p->name));
     }

@@ -27,7 +27,7 @@ static size_t alignment_of(th_dtype dtype)
     return th_dtype_numbers(dtype) > 1 ? 2 : th_dtype_size(dtype);
 }
 
-/* By the length of their elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
+/* Sorts by the length of the elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
  * has the lower address in the array. */
 void th_safetensors_sort_items(th_safetensors_item *tensor, int64_t count)
 {
@@ -43,7 +43,7 @@ void th_safetensors_sort_items(th_safetensors_item *tensor, int64_t count)
 
 /* -- the header -- */
 
-/* The last size is `last`. */
+/* Returns the header's entry of a tensor, whose last size in the file is `last`. NULL if out of memory. */
 static json_t *make_entry(const char *type, int ndim, const int64_t *size, int64_t last, int64_t begin, int64_t end)
 {
     json_t *entry = json_object(), *shape = json_array(), *offsets = json_array();
@@ -166,8 +166,8 @@ static th_status format_header(const th_safetensors_contents *s, char **memory, 
 
 /* -- the file -- */
 
-/* Remembers the reason of a write that failed. */
-static void check_write(th_safetensors_writer *f, bool written)
+/* Keeps the reason of a write that failed. */
+static void note_write(th_safetensors_writer *f, bool written)
 {
     if (!written)
         f->error_number = errno ? errno : EIO;
@@ -212,7 +212,7 @@ th_status th_safetensors_writer_begin(th_safetensors_writer *f, const th_safeten
         return status;
     }
     errno = 0;
-    check_write(f, fwrite(f->header, 1, f->header_bytes, f->file.file) == f->header_bytes);
+    note_write(f, fwrite(f->header, 1, f->header_bytes, f->file.file) == f->header_bytes);
     return TH_OK;
 }
 
@@ -222,7 +222,7 @@ void th_safetensors_writer_next(th_safetensors_writer *f, const th_array *elemen
     f->next++;
     errno = 0;
     if (f->error_number == 0)
-        check_write(f, th_write_elements(elements, f->file.file, sum));
+        note_write(f, th_write_elements(elements, f->file.file, sum));
 }
 
 th_status th_safetensors_writer_finish(th_safetensors_writer *f, th_status status)
@@ -231,7 +231,7 @@ th_status th_safetensors_writer_finish(th_safetensors_writer *f, th_status statu
     const size_t sums = (size_t)s->count + 1;
     errno = 0;
     if (status == TH_OK && f->error_number == 0 && f->sums)
-        check_write(f, fwrite(f->sums, sizeof *f->sums, sums, f->file.file) == sums);
+        note_write(f, fwrite(f->sums, sizeof *f->sums, sums, f->file.file) == sums);
     errno = f->error_number;
     if (!th_atomic_finish(&f->file, status == TH_OK && f->error_number == 0) && status == TH_OK)
         status = fail(s, strerror(errno));
