@@ -6,16 +6,16 @@
 #include "models/families/family.h"
 #include "models/families/fields.h"
 
-typedef struct kind {
+typedef struct layer_kind {
     bool window, rotary;
-} kind;
+} layer_kind;
 
 /* What config.json says about the layers. */
-typedef struct plan {
+typedef struct layer_settings {
     int64_t window;               /* 0: none */
     const json_t *types, *rotary; /* layer_types and no_rope_layers; NULL: not given */
     int64_t full_every, window_from, rotary_except;
-} plan;
+} layer_settings;
 
 /* -- the fields -- */
 
@@ -44,10 +44,10 @@ static const json_t *read_list(const th_config *c, const char *key, size_t layer
     return NULL;
 }
 
-static plan read_plan(const th_config *c, const th_family *family, int64_t layers)
+static layer_settings read_settings(const th_config *c, const th_family *family, int64_t layers)
 {
     const th_family_layers *f = &family->layers;
-    plan p = {.window = read_window(c, f), .full_every = f->full_every, .window_from = f->window_from};
+    layer_settings p = {.window = read_window(c, f), .full_every = f->full_every, .window_from = f->window_from};
     if (th_config_is_given(c, "attention_chunk_size"))
         th_config_refuse(c, "\"%s\" is given, but such a model does not have it", "attention_chunk_size");
     p.types = read_list(c, "layer_types", (size_t)layers, false);
@@ -64,7 +64,7 @@ static plan read_plan(const th_config *c, const th_family *family, int64_t layer
 
 /* -- one layer -- */
 
-static bool has_rotary(const th_config *c, const plan *p, int64_t i)
+static bool has_rotary(const th_config *c, const layer_settings *p, int64_t i)
 {
     if (p->rotary == NULL)
         return p->rotary_except == 0 || (i + 1) % p->rotary_except != 0;
@@ -76,7 +76,7 @@ static bool has_rotary(const th_config *c, const plan *p, int64_t i)
 }
 
 /* Whether layer i has a window if layer_types does not say it. */
-static bool has_usual_window(const th_family_layers *f, const plan *p, bool rotary, int64_t i)
+static bool has_usual_window(const th_family_layers *f, const layer_settings *p, bool rotary, int64_t i)
 {
     if (p->window == 0 && f->full_every == 0)
         return false;
@@ -84,7 +84,7 @@ static bool has_usual_window(const th_family_layers *f, const plan *p, bool rota
            (f->window_from > 0 && i >= p->window_from) || (f->rotary_except > 0 && !rotary);
 }
 
-static bool has_window(const th_config *c, const th_family_layers *f, const plan *p, bool rotary, int64_t i)
+static bool has_window(const th_config *c, const th_family_layers *f, const layer_settings *p, bool rotary, int64_t i)
 {
     const bool usual = has_usual_window(f, p, rotary, i);
     if (p->types == NULL)
@@ -98,10 +98,10 @@ static bool has_window(const th_config *c, const th_family_layers *f, const plan
     return window;
 }
 
-static kind layer_kind(const th_config *c, const th_family_layers *f, const plan *p, int64_t i)
+static layer_kind kind_of_layer(const th_config *c, const th_family_layers *f, const layer_settings *p, int64_t i)
 {
     const bool rotary = has_rotary(c, p, i);
-    const kind k = {.rotary = rotary, .window = has_window(c, f, p, rotary, i)};
+    const layer_kind k = {.rotary = rotary, .window = has_window(c, f, p, rotary, i)};
     if (k.window && p->window == 0)
         th_config_refuse(c, "layers have a window, but \"%s\" is null or switched off", "sliding_window");
     return k;
@@ -109,8 +109,8 @@ static kind layer_kind(const th_config *c, const th_family_layers *f, const plan
 
 /* -- all layers -- */
 
-static th_score_options scores_of(const th_config *c, const th_family *family, const plan *p,
-                                  const th_language_model_options *options, kind k)
+static th_score_options read_scores(const th_config *c, const th_family *family, const layer_settings *p,
+                                    const th_language_model_options *options, layer_kind k)
 {
     th_score_options scores = options->block.scores;
     scores.rotary &= k.rotary;
@@ -141,11 +141,11 @@ static bool mark_other_layer(const th_config *c, th_language_model_options *opti
 
 void th_layers_read(const th_config *c, const th_family *family, th_language_model_options *options)
 {
-    const plan p = read_plan(c, family, options->layers);
-    const kind first = layer_kind(c, &family->layers, &p, 0);
-    kind other = first;
+    const layer_settings p = read_settings(c, family, options->layers);
+    const layer_kind first = kind_of_layer(c, &family->layers, &p, 0);
+    layer_kind other = first;
     for (int64_t i = 1; i < options->layers && !th_failed(c->source.ctx); i++) {
-        const kind k = layer_kind(c, &family->layers, &p, i);
+        const layer_kind k = kind_of_layer(c, &family->layers, &p, i);
         if (k.window == first.window && k.rotary == first.rotary)
             continue;
         if (options->other_layers && (k.window != other.window || k.rotary != other.rotary))
@@ -157,8 +157,8 @@ void th_layers_read(const th_config *c, const th_family *family, th_language_mod
     if (th_failed(c->source.ctx))
         return;
     if (options->other_layers)
-        options->other_scores = scores_of(c, family, &p, options, other);
-    options->block.scores = scores_of(c, family, &p, options, first);
+        options->other_scores = read_scores(c, family, &p, options, other);
+    options->block.scores = read_scores(c, family, &p, options, first);
 }
 
 void th_layers_release(th_context *ctx, th_language_model_options *options)

@@ -14,7 +14,7 @@ static const th_score_options *find_rotary_scores(const th_language_model_option
     return NULL;
 }
 
-static int64_t window_of(const th_language_model_options *o)
+static int64_t window_in_use(const th_language_model_options *o)
 {
     for (int64_t i = 0; i < o->layers; i++)
         if (th_scores_of_layer(o, i)->window > 0)
@@ -51,7 +51,7 @@ static void put_no_rope(th_writer *w, const th_language_model_options *o)
 static void put_windows(th_writer *w, const th_family *family, const th_language_model_options *o)
 {
     const th_family_layers *f = &family->layers;
-    const int64_t window = window_of(o);
+    const int64_t window = window_in_use(o);
     if (f->windows == TH_NO_WINDOWS)
         return;
     if (window > 0)

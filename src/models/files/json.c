@@ -68,7 +68,7 @@ typedef struct measurement {
     size_t memory, longest; /* the bytes of the values, and of the longest token */
 } measurement;
 
-static size_t total(const measurement *m)
+static size_t memory_bound(const measurement *m)
 {
     return BUFFER + m->memory + COPIES * m->longest;
 }
@@ -123,7 +123,7 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
         const char *reason = count_token(m, limits->depth, *at, (size_t)(next - *at));
         if (reason)
             return reason;
-        if (limits->memory && total(m) > limits->memory)
+        if (limits->memory && memory_bound(m) > limits->memory)
             return "its values take more memory than allowed";
     }
     return m->depth > 0 || start == end ? cut : NULL;
@@ -140,7 +140,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
     measurement m = {0};
     const char *at = th_json_skip_space(text, text + bytes);
     const char *reason = count_tokens(&m, limits, &at, text + bytes), *nul = memchr(text, 0, bytes);
-    *memory = total(&m);
+    *memory = memory_bound(&m);
     if (nul && nul <= at) {
         at = nul;
         reason = "a NUL is not allowed";
@@ -221,7 +221,7 @@ json_t *th_json_read(const th_json_source *source, const char *text, size_t byte
 /* -- files -- */
 
 /* Reads all bytes of an open file. Returns NULL with the error stored. */
-static char *load_descriptor(const th_json_source *source, int descriptor, size_t bytes)
+static char *read_descriptor(const th_json_source *source, int descriptor, size_t bytes)
 {
     th_context *ctx = source->ctx;
     char *text = th_allocate(ctx, bytes);
@@ -251,7 +251,7 @@ static char *read_file_text(const th_json_source *source, const th_json_limits *
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %lld bytes are more than the %zu allowed",
                 source->name, (long long)size, limits->bytes);
     else if (descriptor >= 0)
-        text = load_descriptor(source, descriptor, *bytes = (size_t)size);
+        text = read_descriptor(source, descriptor, *bytes = (size_t)size);
     if (reason)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, reason);
     if (descriptor >= 0)

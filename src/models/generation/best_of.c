@@ -38,20 +38,20 @@ int64_t th_select_best(int64_t n, const double *score, int64_t max, th_ranked *b
             best[0] = (th_ranked){score[i], i};
             sift_down(best, count, 0);
         }
-    for (int64_t left = count - 1; left > 0; left--) { /* the worst moves to the end of the unsorted part */
+    for (int64_t unsorted = count - 1; unsorted > 0; unsorted--) { /* the worst moves to the end of the unsorted part */
         const th_ranked worst = best[0];
-        best[0] = best[left];
-        best[left] = worst;
-        sift_down(best, left, 0);
+        best[0] = best[unsorted];
+        best[unsorted] = worst;
+        sift_down(best, unsorted, 0);
     }
     return count;
 }
 
 static void swap(th_ranked *a, th_ranked *b)
 {
-    const th_ranked was = *a;
+    const th_ranked kept = *a;
     *a = *b;
-    *b = was;
+    *b = kept;
 }
 
 /* Moves the median of three entries to the end. */
@@ -86,7 +86,7 @@ static int64_t split_by_pivot(int64_t n, th_ranked *scores, double *before)
 int64_t th_move_mass_to_front(int64_t n, th_ranked *scores, double mass)
 {
     int64_t taken = 0; /* entries 0 .. taken - 1 are certain to belong; those from n on do not */
-    const int64_t all = n;
+    const int64_t total = n;
     while (taken < n && mass > 0) {
         double before;
         choose_pivot(n - taken, scores + taken);
@@ -98,5 +98,5 @@ int64_t th_move_mass_to_front(int64_t n, th_ranked *scores, double mass)
             taken = at + 1;
         }
     }
-    return taken < all ? taken : all;
+    return taken < total ? taken : total;
 }

@@ -102,7 +102,7 @@ static th_status make_result(const th_generation *g, th_generated *result)
     return th_error_code(ctx);
 }
 
-static th_status run(th_generation *g)
+static th_status run_generation(th_generation *g)
 {
     const int64_t needed = g->longest + g->options.max_new_tokens - 1;
     if (g->batch == 0)
@@ -133,7 +133,7 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     lay_out_arrays(&g, memory);
     memset(memory, 0, bytes);
     if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.workspace, operation) == TH_OK) {
-        if (run(&g) == TH_OK && result)
+        if (run_generation(&g) == TH_OK && result)
             (void)make_result(&g, result);
         th_release_numbers(ctx, g.workspace, space);
     }

@@ -29,7 +29,7 @@ static th_status check_sequences(const th_generation *g)
     return TH_OK;
 }
 
-static th_status check_choice(const th_generation *g)
+static th_status check_options(const th_generation *g)
 {
     const th_generate_options *o = &g->options;
     if (o->max_new_tokens <= 0)
@@ -103,7 +103,7 @@ static th_status check_lengths(const th_generation *g, th_tensor *lengths, const
 }
 
 /* Checks the inputs. Sets batch, longest and index_type. */
-static th_status check_beginning(th_generation *g)
+static th_status check_inputs(th_generation *g)
 {
     const th_generate_options *o = &g->options;
     int64_t source_length;
@@ -131,7 +131,7 @@ static th_status check_beginning(th_generation *g)
 }
 
 /* Notes how the model's rotary positions depend on the length of a sequence. */
-static th_status note_scaling(th_generation *g, const th_score_options *scores)
+static th_status note_rotary_scaling(th_generation *g, const th_score_options *scores)
 {
     const th_rotary_scaling *scaling = &scores->rotary_scaling;
     if (!scores->rotary)
@@ -158,11 +158,11 @@ th_status th_generation_check(th_generation *g)
     g->decoder_only = language != NULL;
     g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
     g->length = language ? language->length : transformer->length;
-    if (note_scaling(g, language ? &language->block.scores : &transformer->block.scores) != TH_OK)
+    if (note_rotary_scaling(g, language ? &language->block.scores : &transformer->block.scores) != TH_OK)
         return th_error_code(g->ctx);
-    if (language && language->other_layers && note_scaling(g, &language->other_scores) != TH_OK)
+    if (language && language->other_layers && note_rotary_scaling(g, &language->other_scores) != TH_OK)
         return th_error_code(g->ctx);
-    if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
+    if (check_options(g) != TH_OK || check_inputs(g) != TH_OK)
         return th_error_code(g->ctx);
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))
         return th_fail(g->ctx, TH_ERROR_SHAPE, operation,

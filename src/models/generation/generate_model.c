@@ -66,7 +66,7 @@ typedef struct inputs {
 
 /* Returns the number of a row's tokens that the cache has or will have; for an ended sequence the smallest possible
  * number. */
-static int64_t tokens_of(const th_generation *g, int64_t row)
+static int64_t tokens_in_cache(const th_generation *g, int64_t row)
 {
     return g->ended[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
 }
@@ -79,21 +79,21 @@ static th_tensor *positions_of_rows(const th_generation *g, int64_t longest)
     th_tensor *positions = new_index_tensor(g, 2, (const int64_t[]){g->rows, longest}, false, &position);
     for (int64_t row = 0; position && row < g->rows; row++)
         for (int64_t t = 0; t < longest; t++)
-            position[row * longest + t] = th_smaller(t, tokens_of(g, row) - 1);
+            position[row * longest + t] = th_smaller(t, tokens_in_cache(g, row) - 1);
     return positions;
 }
 
 /* Returns all tokens from `begin` on, padded with the last one. */
-static inputs all_tokens(const th_generation *g)
+static inputs inputs_of_all_tokens(const th_generation *g)
 {
     int64_t longest = 1, *token, *last;
     for (int64_t row = 0; row < g->rows; row++)
-        longest = th_larger(longest, tokens_of(g, row));
+        longest = th_larger(longest, tokens_in_cache(g, row));
     inputs in = {.positions = g->by_length && g->options.lengths ? positions_of_rows(g, longest) : NULL};
     in.tokens = new_index_tensor(g, 2, (const int64_t[]){g->rows, longest}, false, &token);
     in.rows = new_index_tensor(g, 1, &g->rows, false, &last);
     for (int64_t row = 0; token && last && row < g->rows; row++) {
-        const int64_t count = tokens_of(g, row);
+        const int64_t count = tokens_in_cache(g, row);
         last[row] = count - 1;
         for (int64_t t = 0; t < longest; t++)
             token[row * longest + t] = g->tokens[row * g->stride + g->begin[row] + th_smaller(t, count - 1)];
@@ -102,7 +102,7 @@ static inputs all_tokens(const th_generation *g)
 }
 
 /* Returns the last token of each row, and its position. */
-static inputs last_tokens(const th_generation *g)
+static inputs inputs_of_last_tokens(const th_generation *g)
 {
     int64_t *token, *position, *last;
     const int64_t size[2] = {g->rows, 1};
@@ -112,7 +112,7 @@ static inputs last_tokens(const th_generation *g)
     in.rows = new_index_tensor(g, 1, size, false, &last);
     for (int64_t row = 0; token && position && last && row < g->rows; row++) {
         token[row] = g->tokens[row * g->stride + g->count[row] - 1];
-        position[row] = tokens_of(g, row) - 1;
+        position[row] = tokens_in_cache(g, row) - 1;
         last[row] = 0;
     }
     return in;
@@ -121,20 +121,20 @@ static inputs last_tokens(const th_generation *g)
 th_status th_generation_run(th_generation *g, bool whole)
 {
     begin_evaluation(g);
-    const inputs in = whole ? all_tokens(g) : last_tokens(g);
-    th_tensor *y = NULL;
+    const inputs in = whole ? inputs_of_all_tokens(g) : inputs_of_last_tokens(g);
+    th_tensor *logits = NULL;
     if (g->decoder_only)
-        y = th_language_model_logits(
+        logits = th_language_model_logits(
             g->model, in.tokens,
             &(th_language_model_logits_options){.positions = in.positions, .cache = g->cache, .rows = in.rows});
     else
-        y = th_transformer_decode(
+        logits = th_transformer_decode(
             g->model, in.tokens, g->memory,
             &(th_transformer_decode_options){
                 .memory_lengths = g->memory_lengths, .positions = in.positions, .cache = g->cache, .rows = in.rows});
-    if (y) {
-        g->logits = th_tensor_data(th_tensor_impl_of(y));
-        g->dtype = th_dtype_of(y);
+    if (logits) {
+        g->logits = th_tensor_data(th_tensor_impl_of(logits));
+        g->dtype = th_dtype_of(logits);
     }
     return th_error_code(g->ctx);
 }
@@ -143,15 +143,15 @@ th_status th_generation_measure_memory(th_generation *g)
 {
     const int64_t end = g->longest + g->options.max_new_tokens - 1, overlap = th_larger(g->length / 2, 1);
     const bool slides = g->options.slide && end > g->length;
-    const bool switches =
+    const bool rotation_changes =
         g->switch_length > 0 && end > g->switch_length && (g->options.lengths || g->longest <= g->switch_length);
     for (int64_t row = 0; slides && row < g->rows; row++) /* as generation slides before its first run */
         if (g->count[row] > g->length)
             g->begin[row] = g->count[row] - overlap;
     /* the largest number of tokens of a later whole run: sequences of one length slide and switch together */
-    const int64_t common_length = th_larger(slides ? overlap : 0, switches ? g->switch_length + 1 : 0),
+    const int64_t common_length = th_larger(slides ? overlap : 0, rotation_changes ? g->switch_length + 1 : 0),
                   largest = g->options.lengths ? th_smaller(end, g->length) : common_length;
-    for (int forward = 0; forward < (slides || switches ? 3 : 2) && !th_failed(g->ctx); forward++) {
+    for (int forward = 0; forward < (slides || rotation_changes ? 3 : 2) && !th_failed(g->ctx); forward++) {
         if (forward == 2)
             for (int64_t row = 0; row < g->rows; row++)
                 g->count[row] = g->begin[row] + largest;

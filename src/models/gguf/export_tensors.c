@@ -173,14 +173,14 @@ static void write_reordered(const th_gguf_export *e, FILE *file, const char *dat
 /* -- writing -- */
 
 /* Returns the tensor's values in the type, contiguous. */
-static th_tensor *convert_tensor(th_tensor *t, th_dtype type, double plus)
+static th_tensor *convert_tensor(th_tensor *t, th_dtype type, double addend)
 {
-    if (plus != 0) /* the sum in float64 is exact for float32 norms, and rounded once */
-        t = th_add_scalar(th_cast(t, TH_FLOAT64), plus);
-    const th_dtype now = th_dtype_of(t);
-    if (now == type)
-        return th_is_storage(now) ? t : th_contiguous(t); /* (rows of blocks are contiguous) */
-    if (th_is_storage(now) || now == TH_FLOAT64)
+    if (addend != 0) /* the sum in float64 is exact for float32 norms, and rounded once */
+        t = th_add_scalar(th_cast(t, TH_FLOAT64), addend);
+    const th_dtype present = th_dtype_of(t);
+    if (present == type)
+        return th_is_storage(present) ? t : th_contiguous(t); /* (rows of blocks are contiguous) */
+    if (th_is_storage(present) || present == TH_FLOAT64)
         t = th_cast(t, TH_FLOAT32);
     return th_cast(th_contiguous(t), type);
 }
@@ -198,11 +198,11 @@ static bool check_values(const th_gguf_export *e, const th_gguf_out *o, const vo
 
 static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *file)
 {
-    const double plus = e->architecture->norms_plus_one && th_name_ends_with(o->name, "norm.weight") ? 1 : 0;
+    const double addend = e->architecture->norms_plus_one && th_name_ends_with(o->name, "norm.weight") ? 1 : 0;
     const bool reorder = e->reorder && is_query_or_key(o->name);
     for (int i = 0; i < o->source->places && !th_failed(e->ctx); i++) {
         th_scope_begin(e->ctx, NULL);
-        th_tensor *values = convert_tensor(th_foreign_tensor_view_values(o->source, i), o->type->dtype, plus);
+        th_tensor *values = convert_tensor(th_foreign_tensor_view_values(o->source, i), o->type->dtype, addend);
         const void *data = values ? th_data_const(values) : NULL;
         if (data && check_values(e, o, data, th_numel(values))) {
             const int64_t rows = th_size(values, 0);

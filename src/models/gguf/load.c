@@ -104,16 +104,16 @@ static th_found_tensor find_tensor(const void *user, const char *name)
 /* Returns a frozen model. The parameters that are not mapped have no values yet. */
 static th_module *new_frozen_model(const source *s)
 {
-    const th_placing how = {.operation = s->file->operation,
-                            .stored = s->given.stored,
-                            .type = s->given.type,
-                            .no_mapping = s->given.no_mapping,
-                            .list = list_tensors,
-                            .find = find_tensor,
-                            .source = s};
+    const th_placing placing = {.operation = s->file->operation,
+                                .stored = s->given.stored,
+                                .type = s->given.type,
+                                .no_mapping = s->given.no_mapping,
+                                .list = list_tensors,
+                                .find = find_tensor,
+                                .source = s};
     th_module *model = th_placing_new_model(s->file->ctx, &s->options);
     if (model)
-        (void)th_placing_place(&how, model); /* the error is stored */
+        (void)th_placing_place(&placing, model); /* the error is stored */
     return model;
 }
 
@@ -171,7 +171,7 @@ static void check_mapped(const source *s, const th_foreign_tensor *wanted)
                                    th_data_const(wanted->parameter[0]));
 }
 
-static void read_all(const source *s, th_module *model)
+static void read_all_values(const source *s, th_module *model)
 {
     th_context *ctx = s->file->ctx;
     th_foreign_tensors list;
@@ -214,7 +214,7 @@ static th_module *load_model(source *s)
     if (compare_shapes(s) == TH_OK)
         model = new_model(s);
     if (model && !th_failed(ctx))
-        read_all(s, model);
+        read_all_values(s, model);
     th_layers_release(ctx, &s->options);
     if (model == NULL || !th_failed(ctx))
         return model;

@@ -22,7 +22,7 @@ static th_status fail(const th_weight_files *s, const char *path, const char *re
 
 /* -- which tensors each file has -- */
 
-static void name_file(int64_t number, int64_t count, char name[NAME_SIZE])
+static void make_file_name(int64_t number, int64_t count, char name[NAME_SIZE])
 {
     if (count == 1)
         strcpy(name, single_name);
@@ -39,32 +39,32 @@ static bool add_sizes(const th_safetensors_item *t, int64_t *numbers, int64_t *b
            th_checked_add(*numbers, own_numbers, numbers) && th_checked_add(*bytes, own_bytes, bytes);
 }
 
-/* Returns the end of the file that begins with this tensor. The sizes do not overflow. */
-static int64_t end_of_tensors(const th_weight_files *s, int64_t begin, int64_t most)
+/* Returns the end of the tensors in the file that begins with this tensor. The sizes do not overflow. */
+static int64_t end_of_tensors(const th_weight_files *s, int64_t begin, int64_t max_bytes)
 {
     int64_t bytes = 0, numbers = 0, i = begin;
-    while (i < s->n_tensors && add_sizes(&s->tensor[i], &numbers, &bytes) && (i == begin || bytes <= most))
+    while (i < s->n_tensors && add_sizes(&s->tensor[i], &numbers, &bytes) && (i == begin || bytes <= max_bytes))
         i++;
     return i;
 }
 
-static int64_t count_files(const th_weight_files *s, int64_t most)
+static int64_t count_files(const th_weight_files *s, int64_t max_bytes)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < s->n_tensors; count++)
-        i = end_of_tensors(s, i, most);
+        i = end_of_tensors(s, i, max_bytes);
     return count;
 }
 
-th_status th_weight_files_plan(th_weight_files *s, int64_t most)
+th_status th_weight_files_plan(th_weight_files *s, int64_t max_bytes)
 {
     char name[NAME_SIZE];
-    if (most == 0)
-        most = INT64_MAX;
+    if (max_bytes == 0)
+        max_bytes = INT64_MAX;
     for (int64_t i = 0; i < s->n_tensors; i++)
         if (!add_sizes(&s->tensor[i], &s->numbers, &s->bytes))
             return fail(s, s->folder, "the size in bytes overflows");
-    s->count = count_files(s, most);
+    s->count = count_files(s, max_bytes);
     const size_t bytes = (size_t)s->count * sizeof *s->file;
     s->file = th_allocate(s->ctx, bytes);
     if (s->file == NULL)
@@ -72,8 +72,8 @@ th_status th_weight_files_plan(th_weight_files *s, int64_t most)
     for (int64_t i = 0, begin = 0; i < s->count; i++) {
         th_weight_file *f = &s->file[i];
         f->begin = begin;
-        f->end = begin = end_of_tensors(s, begin, most);
-        name_file(i + 1, s->count, name);
+        f->end = begin = end_of_tensors(s, begin, max_bytes);
+        make_file_name(i + 1, s->count, name);
         if (!th_hugging_face_path(s->ctx, s->operation, s->folder, name, f->path))
             return th_error_code(s->ctx);
     }
@@ -83,12 +83,12 @@ th_status th_weight_files_plan(th_weight_files *s, int64_t most)
 /* -- the index -- */
 
 /* Adds the file of each tensor. */
-static bool add_names(const th_weight_files *s, json_t *map)
+static bool map_tensors_to_files(const th_weight_files *s, json_t *map)
 {
     char name[NAME_SIZE];
     bool added = map != NULL;
     for (int64_t i = 0; i < s->count; i++) {
-        name_file(i + 1, s->count, name);
+        make_file_name(i + 1, s->count, name);
         for (int64_t j = s->file[i].begin; added && j < s->file[i].end; j++)
             added = th_json_add(map, s->tensor[j].name, json_string(name));
     }
@@ -100,7 +100,7 @@ static json_t *make_index(const th_weight_files *s)
 {
     json_t *index = json_object(), *sums = json_object(), *map = json_object();
     const bool made = index && sums && th_json_add(sums, "total_parameters", json_integer(s->numbers)) &&
-                      th_json_add(sums, "total_size", json_integer(s->bytes)) && add_names(s, map) &&
+                      th_json_add(sums, "total_size", json_integer(s->bytes)) && map_tensors_to_files(s, map) &&
                       json_object_set(index, "metadata", sums) == 0 && json_object_set(index, "weight_map", map) == 0;
     json_decref(sums);
     json_decref(map);
@@ -136,8 +136,8 @@ static th_status write_index(th_weight_files *s)
 /* -- writing -- */
 
 /* Writes one tensor after another, so that only one is converted at a time. */
-static th_status write_one(th_weight_files *s, th_weight_file *f,
-                           th_tensor *(*values)(const th_safetensors_item *tensor))
+static th_status write_file(th_weight_files *s, th_weight_file *f,
+                            th_tensor *(*values)(const th_safetensors_item *tensor))
 {
     static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
     f->contents = (th_safetensors_contents){.ctx = s->ctx,
@@ -167,7 +167,7 @@ th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const t
 {
     th_status status = TH_OK;
     for (; status == TH_OK && s->finished < s->count; s->finished += status == TH_OK)
-        status = write_one(s, &s->file[s->finished], values);
+        status = write_file(s, &s->file[s->finished], values);
     return status == TH_OK && s->count > 1 ? write_index(s) : status;
 }
 
@@ -215,7 +215,7 @@ static bool is_published(const th_weight_files *s, const char *path)
 }
 
 /* Removes a shard of an older model, or what a killed process left of one. Anything else stays. */
-static th_status remove_old(const th_weight_files *s, const char *name)
+static th_status remove_old_shard(const th_weight_files *s, const char *name)
 {
     char path[TH_MAX_PATH];
     struct stat status;
@@ -242,7 +242,7 @@ static th_status remove_old_files(const th_weight_files *s)
         const struct dirent *entry = readdir(folder);
         has_entry = entry != NULL;
         if (has_entry)
-            status = remove_old(s, entry->d_name);
+            status = remove_old_shard(s, entry->d_name);
         else if (errno != 0)
             status = fail(s, s->folder, strerror(errno));
     }

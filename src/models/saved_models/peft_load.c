@@ -43,13 +43,13 @@ static tensor_kind split_name(const char *name, char module[TH_FULL_NAME_SIZE])
 }
 
 /* Quotes a name for a message, without the prefix that all names have. */
-static const char *quote(const char *name, char quoted[TH_QUOTED])
+static const char *quote_name(const char *name, char quoted[TH_QUOTED])
 {
     const size_t prefix = strlen(TH_PEFT_PREFIX);
     return th_quote(strncmp(name, TH_PEFT_PREFIX, prefix) == 0 ? name + prefix : name, quoted);
 }
 
-static void put_name(char name[TH_PEFT_NAME_SIZE], const char *module, const char *end)
+static void make_name(char name[TH_PEFT_NAME_SIZE], const char *module, const char *end)
 {
     snprintf(name, TH_PEFT_NAME_SIZE, TH_PEFT_PREFIX "%s%s", module, end);
 }
@@ -57,7 +57,7 @@ static void put_name(char name[TH_PEFT_NAME_SIZE], const char *module, const cha
 static const th_stored_tensor *find_tensor(const loading *l, const char *module, const char *end)
 {
     char name[TH_PEFT_NAME_SIZE];
-    put_name(name, module, end);
+    make_name(name, module, end);
     return th_safetensors_find(l->file, name);
 }
 
@@ -99,7 +99,7 @@ static th_status choose_family(loading *l, th_module *model)
         th_peft_parts_end(l->ctx, &l->parts);
     }
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not A or B of a projection of this model (%s)",
-                   l->path, quote(fewest_unknown, quoted), closest ? closest->title : "no family");
+                   l->path, quote_name(fewest_unknown, quoted), closest ? closest->title : "no family");
 }
 
 /* -- checks -- */
@@ -109,12 +109,13 @@ static th_status check_shape(const loading *l, const th_stored_tensor *t, const 
 {
     char quoted[TH_QUOTED];
     if (t == NULL)
-        return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is missing", l->path, quote(missing, quoted));
+        return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is missing", l->path,
+                       quote_name(missing, quoted));
     if (t->shape.ndim == 2 && t->shape.size[0] == rows && t->shape.size[1] == columns && th_is_floating(t->dtype) &&
         t->readable)
         return TH_OK;
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is %s %s, but must be floating and (%lld, %lld)",
-                   l->path, quote(t->name, quoted), t->type, TH_SIZES_TEXT(t->shape.ndim, t->shape.size),
+                   l->path, quote_name(t->name, quoted), t->type, TH_SIZES_TEXT(t->shape.ndim, t->shape.size),
                    (long long)rows, (long long)columns);
 }
 
@@ -128,7 +129,7 @@ static th_status check_base(const loading *l, const th_peft_part *part, bool who
         return TH_OK;
     if (!whole)
         return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not supported", l->path,
-                       quote(stored->name, quoted));
+                       quote_name(stored->name, quoted));
     th_tensor *weight = part->projection.weight;
     th_tensor *copy = th_safetensors_read(l->file, stored->name);
     copy = copy && th_dtype_of(copy) != th_dtype_of(weight) ? th_cast(copy, th_dtype_of(weight)) : copy;
@@ -140,7 +141,7 @@ static th_status check_base(const loading *l, const th_peft_part *part, bool who
         memcmp(th_data_const(copy), th_data_const(weight), bytes) == 0)
         return TH_OK;
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" differs from the model's weight", l->path,
-                   quote(stored->name, quoted));
+                   quote_name(stored->name, quoted));
 }
 
 /* Checks the tensors of the module whose parts are first to end - 1. */
@@ -152,10 +153,10 @@ static th_status check_module(const loading *l, int64_t first, int64_t end)
     int64_t rows = 0;
     for (int64_t i = first; i < end; i++)
         rows += l->parts.part[i].projection.rows;
-    put_name(name, part->module, TH_PEFT_A);
+    make_name(name, part->module, TH_PEFT_A);
     if (check_shape(l, find_tensor(l, part->module, TH_PEFT_A), name, setting.rank, part->projection.input) != TH_OK)
         return th_error_code(l->ctx);
-    put_name(name, part->module, TH_PEFT_B);
+    make_name(name, part->module, TH_PEFT_B);
     if (check_shape(l, find_tensor(l, part->module, TH_PEFT_B), name, rows, setting.rank) != TH_OK)
         return th_error_code(l->ctx);
     for (int64_t i = first; i < end; i++) {
@@ -176,7 +177,7 @@ static bool is_in_file(const loading *l, int64_t part)
            find_tensor(l, module, TH_PEFT_BASE);
 }
 
-static th_status check_all(const loading *l)
+static th_status check_modules(const loading *l)
 {
     int64_t found = 0;
     for (int64_t first = 0, end; first < l->parts.count; first = end) {
@@ -192,10 +193,10 @@ static th_status check_all(const loading *l)
 
 /* -- attaching -- */
 
-static th_tensor *read(const loading *l, const char *module, const char *end)
+static th_tensor *read_tensor(const loading *l, const char *module, const char *end)
 {
     char name[TH_PEFT_NAME_SIZE];
-    put_name(name, module, end);
+    make_name(name, module, end);
     return th_safetensors_read(l->file, name);
 }
 
@@ -203,8 +204,8 @@ static th_status attach_module(const loading *l, int64_t first, int64_t end)
 {
     const th_peft_part *part = &l->parts.part[first];
     const th_lora_setting setting = th_peft_setting_of(&l->config, part->module);
-    th_tensor *shared = NULL, *a = read(l, part->module, TH_PEFT_A),
-              *b = th_peft_rows_from_module(part, read(l, part->module, TH_PEFT_B));
+    th_tensor *shared = NULL, *a = read_tensor(l, part->module, TH_PEFT_A),
+              *b = th_peft_rows_from_module(part, read_tensor(l, part->module, TH_PEFT_B));
     for (int64_t i = first, row = 0; i < end; i++) {
         const th_projection *p = &l->parts.part[i].projection;
         const th_lora *lora = th_lora_attach_to(p, &setting, shared);
@@ -217,7 +218,7 @@ static th_status attach_module(const loading *l, int64_t first, int64_t end)
     return TH_OK;
 }
 
-static th_status attach_all(const loading *l)
+static th_status attach_modules(const loading *l)
 {
     for (int64_t first = 0, end; first < l->parts.count; first = end) {
         end = th_peft_module_end(&l->parts, first);
@@ -250,9 +251,9 @@ static void check_and_attach(const loading *l, th_module *model)
 {
     th_scope_begin(l->ctx, NULL);
     th_no_grad_begin(l->ctx);
-    th_status status = check_all(l);
+    th_status status = check_modules(l);
     if (status == TH_OK) {
-        status = attach_all(l);
+        status = attach_modules(l);
         if (status == TH_OK)
             th_lora_freeze_base(model);
         else
