@@ -125,12 +125,12 @@ static void read_sizes(const th_gguf *file, const th_gguf_architecture *a, th_la
 }
 
 static void check_divides(const th_gguf *file, const th_gguf_architecture *a, const char *name, int64_t value,
-                          const char *of, int64_t multiple)
+                          const char *multiple_name, int64_t multiple)
 {
     char key[TH_GGUF_LONGEST_KEY], other[TH_GGUF_LONGEST_KEY];
     if (multiple % value != 0)
         th_gguf_refuse(file, "\"%s\" is %lld; it must divide \"%s\", which is %lld", th_gguf_key(a, name, key),
-                       (long long)value, th_gguf_key(a, of, other), (long long)multiple);
+                       (long long)value, th_gguf_key(a, multiple_name, other), (long long)multiple);
 }
 
 /* Checks the sizes of heads that the file has. */
@@ -143,7 +143,7 @@ static void check_heads(const th_gguf *file, const th_gguf_architecture *a, cons
 }
 
 /* Takes from the tensors what the values do not say. */
-static void read_tensors(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
+static void read_from_tensors(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
     const th_gguf_tensor *embedding = th_gguf_find_tensor(file, "token_embd.weight");
     if (embedding && embedding->shape.ndim == 2)
@@ -157,7 +157,7 @@ static void read_tensors(const th_gguf *file, const th_gguf_architecture *a, th_
         o->block.no_mlp_bias = th_gguf_find_tensor(file, "blk.0.ffn_up.bias") == NULL;
 }
 
-static void read_others(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
+static void read_other_values(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
     char key[TH_GGUF_LONGEST_KEY];
     double eps = 0;
@@ -224,8 +224,8 @@ th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *
         check_heads(file, a, options);
     if (th_failed(ctx))
         return th_error_code(ctx);
-    read_tensors(file, a, options);
-    read_others(file, a, options);
+    read_from_tensors(file, a, options);
+    read_other_values(file, a, options);
     complete_options(file, a, options);
     if (!th_failed(ctx))
         th_gguf_read_positions(file, a, options);
@@ -248,7 +248,7 @@ static void put_real(th_gguf_writer *w, const th_gguf_architecture *a, const cha
     th_gguf_put_float32(w, th_gguf_key(a, name, key), value);
 }
 
-static int64_t window_of(const th_language_model_options *o)
+static int64_t window_in_use(const th_language_model_options *o)
 {
     return o->block.scores.window > 0 ? o->block.scores.window : o->other_layers ? o->other_scores.window : 0;
 }
@@ -303,6 +303,6 @@ void th_gguf_write_options(th_gguf_writer *w, const th_gguf_architecture *a, con
         put_real(w, a, "rope.freq_base", full->rotary_base);
         write_scaling(w, a, &full->rotary_scaling);
     }
-    if (a->window_except > 0 && window_of(o) > 0)
-        put_size(w, a, "attention.sliding_window", window_of(o));
+    if (a->window_except > 0 && window_in_use(o) > 0)
+        put_size(w, a, "attention.sliding_window", window_in_use(o));
 }

@@ -92,7 +92,7 @@ static void read_factors(const positions *p, const char *name, double *factor)
 /* Reads the factors of LongRoPE. Llama 3's factors are the same for every length. */
 static void read_longrope(const positions *p, th_rotary_scaling *s)
 {
-    const bool one = p->architecture->factors == TH_GGUF_ONE_FACTOR;
+    const bool same_factors = p->architecture->factors == TH_GGUF_ONE_FACTOR;
     const size_t bytes = 2 * (size_t)p->pairs * sizeof(double);
     double *factors = p->pairs > 0 ? th_allocate(p->file->ctx, bytes) : NULL;
     if (factors == NULL) {
@@ -102,15 +102,15 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
     }
     s->kind = TH_ROTARY_LONGROPE;
     s->original_length =
-        one ? p->options->length : read_size(p, "rope.scaling.original_context_length", 1, p->options->length);
+        same_factors ? p->options->length : read_size(p, "rope.scaling.original_context_length", 1, p->options->length);
     s->factor = (double)p->options->length / (double)s->original_length;
-    s->attention_factor = one ? 1 : scaling_number(p, "rope.scaling.attn_factor", 1);
+    s->attention_factor = same_factors ? 1 : scaling_number(p, "rope.scaling.attn_factor", 1);
     s->n_factors = p->pairs;
     s->short_factor = factors;
     s->long_factor = factors + p->pairs;
     memset(factors, 0, bytes);
-    read_factors(p, one ? TH_GGUF_FREQUENCIES : TH_GGUF_SHORT, factors);
-    read_factors(p, one ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG, factors + p->pairs);
+    read_factors(p, same_factors ? TH_GGUF_FREQUENCIES : TH_GGUF_SHORT, factors);
+    read_factors(p, same_factors ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG, factors + p->pairs);
 }
 
 /* -- scaling -- */
@@ -182,7 +182,7 @@ static const bool *mark_layers(const positions *p, int64_t window)
 }
 
 /* Sets the positions of layers without a window. */
-static void read_full(const positions *p, th_score_options *scores)
+static void set_full_positions(const positions *p, th_score_options *scores)
 {
     const double base = read_base(p, "rope.freq_base", 10000);
     scores->rotary_base = base;
@@ -192,7 +192,7 @@ static void read_full(const positions *p, th_score_options *scores)
 }
 
 /* Sets the positions of the other layers from the positions of the first kind. */
-static void set_other(const positions *p, int64_t window, th_score_options *scores)
+static void set_other_positions(const positions *p, int64_t window, th_score_options *scores)
 {
     if (p->architecture->rotary_except > 0) {
         scores->rotary = false;
@@ -226,12 +226,12 @@ void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, 
                        th_gguf_key(a, "attention.sliding_window", key));
     if (th_failed(file->ctx))
         return;
-    read_full(&p, &o->block.scores);
+    set_full_positions(&p, &o->block.scores);
     o->other_layers = mark_layers(&p, window);
     if (a->window_except == 1)
         o->block.scores.window = window;
     if (o->other_layers == NULL)
         return;
     o->other_scores = o->block.scores;
-    set_other(&p, window, &o->other_scores); /* (no architecture with two kinds of layers has factors) */
+    set_other_positions(&p, window, &o->other_scores); /* (no architecture with two kinds of layers has factors) */
 }

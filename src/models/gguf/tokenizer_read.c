@@ -93,7 +93,7 @@ static json_t *text_json(const reading *r, const char *what, int64_t index, cons
 }
 
 /* Adds a token that is found before the text is split. */
-static bool append_added(int64_t id, const char *content, bool special, json_t *added)
+static bool append_added_token(int64_t id, const char *content, bool special, json_t *added)
 {
     return json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
                                                   content, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
@@ -111,7 +111,7 @@ static bool add_token(const reading *r, int64_t id, const char *text, size_t byt
                 th_gguf_refuse(r->file, "token %lld has the text of another token", (long long)id);
     made = made && json_object_set_new(vocab, name, json_integer((json_int_t)id)) == 0;
     if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
-        made = append_added(id, name, type == TH_GGUF_CONTROL, added);
+        made = append_added_token(id, name, type == TH_GGUF_CONTROL, added);
     json_decref(content);
     return made || no_memory(r->file);
 }
@@ -157,7 +157,7 @@ static int64_t read_added_id(const reading *r, const char *flag, const char *key
 }
 
 /* Adds a token to the template and to its special tokens. */
-static bool add_special(json_t *single, json_t *specials, const char *name, int64_t id)
+static bool add_special_token(json_t *single, json_t *specials, const char *name, int64_t id)
 {
     return json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0)) == 0 &&
            json_object_set_new(specials, name,
@@ -174,9 +174,9 @@ static json_t *template_json(const reading *r)
     if (begin < 0 && end < 0)
         return json_null();
     json_t *single = json_array(), *specials = json_object();
-    bool made = single && specials && (begin < 0 || add_special(single, specials, "begin", begin));
+    bool made = single && specials && (begin < 0 || add_special_token(single, specials, "begin", begin));
     made = made && json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0)) == 0;
-    made = made && (end < 0 || add_special(single, specials, "end", end));
+    made = made && (end < 0 || add_special_token(single, specials, "end", end));
     json_t *value = made ? json_pack("{s:s, s:O, s:[], s:O}", "type", "TemplateProcessing", "single", single, "pair",
                                      "special_tokens", specials)
                          : NULL;

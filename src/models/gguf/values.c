@@ -40,7 +40,7 @@ th_gguf_tensor *th_gguf_find_tensor(const th_gguf *file, const char *name)
 }
 
 /* Sets *result to an integer value. Returns false for other values. */
-static bool integer_of(const th_gguf_value *v, int64_t *result)
+static bool read_integer(const th_gguf_value *v, int64_t *result)
 {
     uint64_t bits = 0;
     switch (v->kind) {
@@ -76,7 +76,7 @@ bool th_gguf_integer(const th_gguf *file, const char *key, int64_t low, int64_t 
     int64_t value;
     if (v == NULL)
         return true;
-    if (!integer_of(v, &value))
+    if (!read_integer(v, &value))
         return th_gguf_refuse(file, "\"%s\" is not an integer", key);
     if (value < low || value > high)
         return th_gguf_refuse(file, "\"%s\" is %lld; it must be in [%lld, %lld]", key, (long long)value, (long long)low,
@@ -97,7 +97,7 @@ static int decimal_exponent(double x)
 }
 
 /* Returns the number with the fewest decimal digits that rounds to this float32. */
-static double shortest(float value)
+static double shortest_decimal(float value)
 {
     const double wanted = (double)value;
     if (!(fabs(wanted) > 1e-20 && fabs(wanted) < 1e20))
@@ -125,10 +125,10 @@ bool th_gguf_real(const th_gguf *file, const char *key, th_range range, double *
         return true;
     if (v->kind == TH_GGUF_FLOAT32) {
         memcpy(&single, v->bytes, sizeof single);
-        value = shortest(single);
+        value = shortest_decimal(single);
     } else if (v->kind == TH_GGUF_FLOAT64) {
         memcpy(&value, v->bytes, sizeof value);
-    } else if (integer_of(v, &integer)) {
+    } else if (read_integer(v, &integer)) {
         value = (double)integer;
     } else {
         return th_gguf_refuse(file, "\"%s\" is not a number", key);

@@ -114,17 +114,17 @@ bool th_tokenizer_usable(const th_tokenizer *t, const char *operation)
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes)
 {
     th_vocabulary *v = &t->vocabulary;
-    char *read = NULL;
+    char *decoded = NULL;
     size_t count = bytes;
     bool literal = false;
     if (t->byte_level) {
-        read = malloc(bytes + 1);
-        if (read == NULL)
+        decoded = malloc(bytes + 1);
+        if (decoded == NULL)
             return false;
-        literal = !th_bytes_read(written, bytes, read, &count);
+        literal = !th_bytes_read(written, bytes, decoded, &count);
     }
-    const bool added = th_vocabulary_add(v, read && !literal ? read : written, literal ? bytes : count);
-    free(read);
+    const bool added = th_vocabulary_add(v, decoded && !literal ? decoded : written, literal ? bytes : count);
+    free(decoded);
     if (!added)
         return false;
     v->entry[v->size - 1].model = true;
@@ -146,28 +146,28 @@ void th_tokenizer_find_alphabet(th_tokenizer *t)
     for (size_t i = 0; i < v->size; i++) {
         th_token_entry *e = &v->entry[i];
         const int first = th_character_length(v->pool + e->offset, e->bytes);
-        e->made = e->indexed && (t->ignore_merges || e->bytes == (t->byte_level ? 1u : (unsigned)first));
+        e->can_be_made = e->indexed && (t->ignore_merges || e->bytes == (t->byte_level ? 1u : (unsigned)first));
     }
     for (int byte = 0; byte < 256; byte++)
         if (t->fallback_token[byte] >= 0)
-            v->entry[t->fallback_token[byte]].made = true;
+            v->entry[t->fallback_token[byte]].can_be_made = true;
 }
 
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
 {
-    t->vocabulary.entry[merge.result].made = true;
+    t->vocabulary.entry[merge.result].can_be_made = true;
     return th_merges_add(&t->merges, merge);
 }
 
 /* Sets `found` to the text in which a token is found: its content, perhaps normalized. */
-static th_status find_by(th_tokenizer *t, const char *operation, const th_added_token *token, th_piece *found)
+static th_status find_search_text(th_tokenizer *t, const char *operation, const th_added_token *token, th_piece *found)
 {
     *found = (th_piece){.text = token->content, .bytes = token->bytes};
     return token->normalized ? th_normalizer_apply(&t->normalizer, t->ctx, operation, found) : TH_OK;
 }
 
 /* Decodes a token of the model, or an added one that is found by `found`. */
-static th_status find_text(th_tokenizer *t, const char *operation, int32_t id, const th_piece *found)
+static th_status set_token_text(th_tokenizer *t, const char *operation, int32_t id, const th_piece *found)
 {
     th_vocabulary *v = &t->vocabulary;
     const char *written = found ? found->text : th_vocabulary_bytes(v, id);
@@ -180,18 +180,18 @@ static th_status find_text(th_tokenizer *t, const char *operation, int32_t id, c
     return status;
 }
 
-bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation)
+bool th_tokenizer_set_texts(th_tokenizer *t, const char *operation)
 {
     th_status status = TH_OK;
     for (size_t i = 0; status == TH_OK && i < t->vocabulary.size && th_decoder_changes_tokens(&t->decoder); i++)
-        status = find_text(t, operation, (int32_t)i, NULL);
+        status = set_token_text(t, operation, (int32_t)i, NULL);
     for (size_t i = 0; status == TH_OK && i < t->added.all.count; i++) {
         const th_added_token *token = &t->added.all.token[i];
         th_piece found;
-        status = find_by(t, operation, token, &found);
+        status = find_search_text(t, operation, token, &found);
         const bool changed = found.bytes != token->bytes || memcmp(found.text, token->content, found.bytes) != 0;
         if (status == TH_OK && (changed || !t->byte_level))
-            status = find_text(t, operation, token->id, &found);
+            status = set_token_text(t, operation, token->id, &found);
     }
     return status == TH_OK;
 }
@@ -213,14 +213,14 @@ bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_tok
 {
     th_vocabulary *v = &t->vocabulary;
     th_piece found;
-    if (find_by(t, operation, &token, &found) || !is_found_alone(t, operation, token, &found))
+    if (find_search_text(t, operation, &token, &found) || !is_found_alone(t, operation, token, &found))
         return false;
     if (token.id == (int64_t)v->size && !th_vocabulary_add(v, token.content, token.bytes))
         return false;
     th_token_entry *e = &v->entry[token.id];
     /* A token that the model cannot make means its content literally, even if that consists of characters that
      * represent bytes. */
-    if (!e->made) {
+    if (!e->can_be_made) {
         if (!th_vocabulary_replace(v, token.id, token.content, token.bytes))
             return false;
         e->literal = t->byte_level;
@@ -274,18 +274,18 @@ static int32_t find_literal(const th_tokenizer *t, const char *content, size_t b
 }
 
 /* Finds the token with this form in files. A token with these bytes but another form does not count. */
-static bool find_written(const th_tokenizer *t, const char *content, size_t bytes, int32_t *id)
+static bool find_by_file_form(const th_tokenizer *t, const char *content, size_t bytes, int32_t *id)
 {
-    char *read = malloc(bytes + 1);
+    char *decoded = malloc(bytes + 1);
     size_t count = bytes;
-    if (read == NULL)
+    if (decoded == NULL)
         return false;
     *id = find_added(t, content, bytes);
     if (*id < 0)
         *id = find_literal(t, content, bytes);
-    if (*id < 0 && (!t->byte_level || th_bytes_read(content, bytes, read, &count)))
-        *id = th_vocabulary_find(&t->vocabulary, t->byte_level ? read : content, count);
-    free(read);
+    if (*id < 0 && (!t->byte_level || th_bytes_read(content, bytes, decoded, &count)))
+        *id = th_vocabulary_find(&t->vocabulary, t->byte_level ? decoded : content, count);
+    free(decoded);
     return true;
 }
 
@@ -314,7 +314,7 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
         return -1;
     }
     int32_t id;
-    if (!find_written(t, content, bytes, &id)) {
+    if (!find_by_file_form(t, content, bytes, &id)) {
         th_fail_memory(t->ctx, operation, bytes);
         return -1;
     }
@@ -326,7 +326,7 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
         return -1;
     }
     const th_token_entry *e = (size_t)id < t->vocabulary.size ? &t->vocabulary.entry[id] : NULL;
-    if (e && e->made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
+    if (e && e->can_be_made && (e->bytes != bytes || memcmp(t->vocabulary.pool + e->offset, content, bytes) != 0)) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
                 "'%.100s' cannot be a special token: files use this text for token %ld, which has other bytes", content,
                 (long)id);
@@ -335,7 +335,7 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
     const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
     const th_piece found = {.text = content, .bytes = bytes};
     if (!th_tokenizer_add_added(t, operation, token) ||
-        (th_decoder_changes_tokens(&t->decoder) && find_text(t, operation, id, &found))) {
+        (th_decoder_changes_tokens(&t->decoder) && set_token_text(t, operation, id, &found))) {
         if (!th_failed(t->ctx))
             th_fail_memory(t->ctx, operation, bytes);
         return -1;

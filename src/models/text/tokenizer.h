@@ -85,7 +85,7 @@ bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
  * short, or with the error stored. */
 bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token);
 /* Decodes all tokens. Returns false if out of memory, or with the error stored. */
-bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation);
+bool th_tokenizer_set_texts(th_tokenizer *t, const char *operation);
 
 /* -- the parts of tokenizer.json (json/) -- */
 

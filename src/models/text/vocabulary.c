@@ -21,7 +21,7 @@ static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t
 {
     if (!add_to_pool(v, bytes, count, &e->offset))
         return false;
-    e->text = e->offset;
+    e->text_offset = e->offset;
     e->bytes = e->text_bytes = (uint32_t)count;
     return true;
 }
@@ -46,11 +46,11 @@ bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size
 {
     th_token_entry *e = &v->entry[id];
     if (count == e->bytes && memcmp(v->pool + e->offset, text, count) == 0) {
-        e->text = e->offset;
+        e->text_offset = e->offset;
         e->text_bytes = e->bytes;
         return true;
     }
-    if (!add_to_pool(v, text, count, &e->text))
+    if (!add_to_pool(v, text, count, &e->text_offset))
         return false;
     e->text_bytes = (uint32_t)count;
     return true;

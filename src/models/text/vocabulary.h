@@ -11,11 +11,11 @@
 enum { TH_MAX_TOKENS = 1 << 22 }; /* ids are below it */
 
 typedef struct th_token_entry {
-    size_t offset, text; /* its bytes in the pool, as the model has them; the text that it becomes */
+    size_t offset, text_offset; /* its bytes in the pool, as the model has them; the text that it becomes */
     uint32_t bytes, text_bytes;
-    bool model;   /* it is in the model's vocabulary, not only among the added tokens */
-    bool indexed; /* th_vocabulary_find finds it */
-    bool made;    /* the model can make it: from a byte or character, or by a merge */
+    bool model;       /* it is in the model's vocabulary, not only among the added tokens */
+    bool indexed;     /* th_vocabulary_find finds it */
+    bool can_be_made; /* the model can make it: from a byte or character, or by a merge */
     bool special;
     bool literal; /* in byte-level BPE: files have its bytes, not the characters that represent them */
 } th_token_entry;
@@ -55,7 +55,7 @@ static inline const char *th_vocabulary_bytes(const th_vocabulary *v, int32_t id
 /* Returns the text that a token becomes, followed by a NUL. */
 static inline const char *th_vocabulary_text(const th_vocabulary *v, int32_t id)
 {
-    return v->pool + v->entry[id].text;
+    return v->pool + v->entry[id].text_offset;
 }
 /* Whether an id is a token. */
 static inline bool th_vocabulary_has(const th_vocabulary *v, int64_t id)

@@ -150,7 +150,7 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
            th_decoder_read(&t->decoder, source, t->decoder_json, t->byte_level) == TH_OK &&
            th_read_model(t, source, model) &&
            read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
-           th_tokenizer_find_texts(t, operation) &&
+           th_tokenizer_set_texts(t, operation) &&
            th_tokenizer_set_post_processor(t, source, null_if_missing(json_object_get(file, "post_processor"))) ==
                TH_OK;
 }
