@@ -69,7 +69,7 @@ static bool reserve(reader *r, size_t bytes)
 }
 
 /* Reads four hexadecimal digits. Returns -1 if there are fewer. */
-static int32_t read_unit(reader *r, const char *close)
+static int32_t read_hexadecimal(reader *r, const char *close)
 {
     int32_t unit = 0;
     for (int i = 0; i < 4; i++, r->at++) {
@@ -83,20 +83,20 @@ static int32_t read_unit(reader *r, const char *close)
 }
 
 /* Reads the rest of an escape \uXXXX, or of two that are one character. Returns 0 if it is not allowed. */
-static uint32_t read_code(reader *r, const char *close)
+static uint32_t read_escaped_code(reader *r, const char *close)
 {
-    static const char alone[] = "an escape is one half of a character";
-    const int32_t first = read_unit(r, close);
+    static const char lone_half[] = "an escape is one half of a character";
+    const int32_t first = read_hexadecimal(r, close);
     if (first <= 0)
         return reject(r, first == 0 ? "the escape \\u0000 is not allowed" : "\\u needs four hexadecimal digits");
     if (first < 0xd800 || first > 0xdfff)
         return (uint32_t)first;
     if (first > 0xdbff || close - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
-        return reject(r, alone);
+        return reject(r, lone_half);
     r->at += 2;
-    const int32_t second = read_unit(r, close);
+    const int32_t second = read_hexadecimal(r, close);
     if (second < 0xdc00 || second > 0xdfff)
-        return reject(r, alone);
+        return reject(r, lone_half);
     return 0x10000u + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00);
 }
 
@@ -115,7 +115,7 @@ static size_t read_character(reader *r, const char *close, char *to)
     const char escape = r->at[1];
     r->at += 2;
     if (escape == 'u') {
-        const uint32_t code = read_code(r, close);
+        const uint32_t code = read_escaped_code(r, close);
         return code > 0 ? th_utf8_write(code, to) : 0;
     }
     for (size_t i = 0; i + 1 < sizeof escapes - 1; i += 2)
@@ -264,16 +264,16 @@ static bool read_element(reader *r, json_t *array)
 }
 
 /* Reads the members or elements up to the bracket `close` into a new object or array. */
-static json_t *read_container(reader *r, json_t *container, bool (*read_part)(reader *, json_t *), char close)
+static json_t *read_container(reader *r, json_t *container, bool (*read_next)(reader *, json_t *), char close)
 {
     r->at++;
-    bool sound = note_missing_memory(r, container) != NULL;
-    if (sound && skip_if_next(r, close))
+    bool valid = note_missing_memory(r, container) != NULL;
+    if (valid && skip_if_next(r, close))
         return container;
     do
-        sound = sound && read_part(r, container);
-    while (sound && skip_if_next(r, ','));
-    if (sound && skip_if_next(r, close))
+        valid = valid && read_next(r, container);
+    while (valid && skip_if_next(r, ','));
+    if (valid && skip_if_next(r, close))
         return container;
     reject(r, close == '}' ? "a comma or } is missing" : "a comma or ] is missing");
     json_decref(container);

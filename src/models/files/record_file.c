@@ -124,7 +124,7 @@ void th_record_format(th_record_file *f, const char *format, ...)
 }
 
 /* Writes the record after the complete ones. Returns 0, or the value of errno. */
-static int write_all(th_record_file *f)
+static int write_record(th_record_file *f)
 {
     if (f->torn && th_truncate_file(f->descriptor, f->size) != 0)
         return errno;
@@ -135,7 +135,7 @@ static int write_all(th_record_file *f)
 th_status th_record_write(th_record_file *f)
 {
     th_status status = TH_OK;
-    const int error_number = f->short_of_memory ? 0 : write_all(f);
+    const int error_number = f->short_of_memory ? 0 : write_record(f);
     if (f->short_of_memory)
         status = th_fail_memory(f->ctx, f->operation, 2 * f->capacity);
     else if (error_number == 0)
@@ -153,10 +153,10 @@ th_status th_log_check_arguments(th_record_file *f, int64_t step, const th_log_f
 {
     if (th_failed(f->ctx))
         return th_error_code(f->ctx);
-    bool legal = step >= 0 && count >= 0 && (fields || count == 0);
-    for (int i = 0; legal && i < count; i++)
-        legal = fields[i].name != NULL;
-    return legal ? TH_OK
+    bool valid = step >= 0 && count >= 0 && (fields || count == 0);
+    for (int i = 0; valid && i < count; i++)
+        valid = fields[i].name != NULL;
+    return valid ? TH_OK
                  : th_fail(f->ctx, TH_ERROR_ARGUMENT, f->operation,
                            "needs a step of at least 0 and %d fields with names", count);
 }

@@ -1,6 +1,6 @@
-/* Selects the largest of many numbers (sampling.h). th_select_best keeps the best so far in a heap with the worst of them
- * on top. th_move_mass_to_front is a weighted quickselect (Hoare 1961): it finds the fewest numbers that add up to a given
- * sum. */
+/* Selects the largest of many numbers (sampling.h). th_select_best keeps the best so far in a heap, whose top is the
+ * worst of them. th_move_mass_to_front is a weighted quickselect (Hoare 1961). It finds the fewest numbers that add up to
+ * a given sum. */
 #include "models/generation/sampling.h"
 
 /* Whether a comes after b in the order: it is smaller, or it is equal with a larger index. */

@@ -36,7 +36,7 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
 {
     char name[TH_SAVED_NAME_SIZE];
     const th_safetensors_entry *entry = find_moment(file, o, p, k);
-    const th_array own = th_saved_tensor(o, p->in_optimizer, k);
+    const th_array ours = th_saved_tensor(o, p->in_optimizer, k);
     th_saved_tensor_name(o, k, name);
     if (!stepped && entry)
         th_report_difference(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name,
@@ -45,8 +45,8 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
         return;
     if (entry == NULL)
         th_report_difference(d, TH_MISSING, "missing: %s of %s", name, p->name);
-    else if (entry->type != th_safetensors_type_of(own.dtype) || entry->tensor.shape.ndim != own.ndim ||
-             memcmp(entry->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
+    else if (entry->type != th_safetensors_type_of(ours.dtype) || entry->tensor.shape.ndim != ours.ndim ||
+             memcmp(entry->tensor.shape.size, ours.size, (size_t)ours.ndim * sizeof *ours.size) != 0)
         th_report_difference(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name,
                              p->name);
 }
@@ -81,7 +81,7 @@ static th_status read_moment(const th_safetensors_entry *entry, const th_optimiz
 }
 
 /* Allocates the moments that the file has. */
-static th_status ensure_moments(const json_t *state, th_optimizer *o, const th_parameter_list *list)
+static th_status allocate_moments(const json_t *state, th_optimizer *o, const th_parameter_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
@@ -107,7 +107,7 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
 
 /* -- parameters that are not in the file -- */
 
-/* Compares the frozen parameters of which the file has only a checksum. */
+/* Compares frozen parameters with their checksums, if the file has only these. */
 static void compare_checksums(const json_t *state, th_parameter_list *list, th_differences *d)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -127,7 +127,7 @@ static void compare_checksums(const json_t *state, th_parameter_list *list, th_d
 static th_status compare_file(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
                               th_parameter_list *list, const char *path)
 {
-    static const th_weights_options all = {0};
+    static const th_weights_options every_weight = {0};
     const size_t bytes = (size_t)file->count + 1;
     bool *used = th_allocate(list->ctx, bytes);
     if (used == NULL)
@@ -136,7 +136,7 @@ static th_status compare_file(const th_safetensors *file, const json_t *state, c
     th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
     th_state_compare(state, c, list, &d);
     compare_checksums(state, list, &d);
-    th_parameter_list_match(list, file, &all, true, used, &d);
+    th_parameter_list_match(list, file, &every_weight, true, used, &d);
     th_report_unused(file, used, &d);
     if (c->optimizer)
         compare_moments(file, state, c->optimizer, list, &d);
@@ -151,7 +151,7 @@ static th_status load_state(const th_safetensors *file, const json_t *state, con
     if (status == TH_OK) /* (a file that does not fit is not read to its end) */
         status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
-        status = ensure_moments(state, c->optimizer, list);
+        status = allocate_moments(state, c->optimizer, list);
     if (status == TH_OK)
         status = th_parameter_list_read(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)

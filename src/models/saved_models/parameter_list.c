@@ -116,16 +116,16 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
         const char *name = options->name_in_file ? options->name_in_file(p->name, options->user) : p->name;
         if (name == NULL)
             continue;
-        const int64_t at = find_index(file, name);
-        if (at < 0) {
+        const int64_t index = find_index(file, name);
+        if (index < 0) {
             if (!options->allow_missing && !p->only_checksum)
                 th_report_difference(d, TH_MISSING, "missing: %s %s", name,
                                      TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
             continue;
         }
-        used[at] = true;
-        if (check_fits(file->by_name[at], p, exact, d))
-            p->stored = file->by_name[at];
+        used[index] = true;
+        if (check_fits(file->by_name[index], p, exact, d))
+            p->stored = file->by_name[index];
     }
     /* A tied parameter may be saved under each of its names. */
     for (int64_t i = 0; i < file->count && options->name_in_file == NULL; i++)

@@ -150,8 +150,8 @@ static const char *last_component(const char *module)
     return dot ? dot + 1 : module;
 }
 
-/* Returns whether all modules with the last component of module i's name are adapted, so that it names them. *earlier:
- * whether a module before i has the same last component. */
+/* Returns whether the last component of module i's name can stand for all modules that have it: all are adapted.
+ * *earlier: whether a module before i has it. */
 static bool last_component_suffices(const saving *s, int64_t i, bool *earlier)
 {
     bool all = true;

@@ -98,8 +98,9 @@ static th_status cut_by_pattern(const cutting *c, int stage, th_piece piece)
 /* Whether `space` is added before a piece. */
 static bool begins_with_space(const th_split_stage *s, th_piece piece)
 {
-    const size_t space = strlen(s->space);
-    const bool begins = *piece.text == ' ' || (piece.bytes >= space && memcmp(piece.text, s->space, space) == 0);
+    const size_t space_bytes = strlen(s->space);
+    const bool begins =
+        *piece.text == ' ' || (piece.bytes >= space_bytes && memcmp(piece.text, s->space, space_bytes) == 0);
     return !begins && !piece.continues &&
            (s->prepend == TH_PREPEND_ALWAYS || (s->prepend == TH_PREPEND_FIRST && piece.first > 0));
 }
@@ -107,23 +108,23 @@ static bool begins_with_space(const th_split_stage *s, th_piece piece)
 /* Writes the piece with `space` instead of spaces into the buffer. Returns false if out of memory. */
 static bool write_spaces(const th_split_stage *s, th_piece piece, size_t *first)
 {
-    const size_t space = strlen(s->space);
+    const size_t space_bytes = strlen(s->space);
     th_text *out = s->buffer;
     out->count = *first = 0;
     if (begins_with_space(s, piece)) {
-        if (!th_text_append(out, s->space, space))
+        if (!th_text_append(out, s->space, space_bytes))
             return false;
-        *first = piece.first > 0 ? space : 0;
+        *first = piece.first > 0 ? space_bytes : 0;
     }
     for (size_t at = 0; at < piece.bytes; at++) {
         const char *found = memchr(piece.text + at, ' ', piece.bytes - at);
         const size_t end = found ? (size_t)(found - piece.text) : piece.bytes;
-        if (!th_text_append(out, piece.text + at, end - at) || (found && !th_text_append(out, s->space, space)))
+        if (!th_text_append(out, piece.text + at, end - at) || (found && !th_text_append(out, s->space, space_bytes)))
             return false;
         if (at < piece.first)
             *first += (end < piece.first ? end : piece.first) - at;
         if (end < piece.first)
-            *first += space;
+            *first += space_bytes;
         at = end;
     }
     return true;
@@ -132,25 +133,25 @@ static bool write_spaces(const th_split_stage *s, th_piece piece, size_t *first)
 static th_status cut_by_spaces(const cutting *c, int stage, th_piece piece)
 {
     const th_split_stage *s = &c->split->stage[stage];
-    const size_t space = strlen(s->space);
-    th_piece whole = {.continues = piece.continues};
-    if (!write_spaces(s, piece, &whole.first))
+    const size_t space_bytes = strlen(s->space);
+    th_piece spaced = {.continues = piece.continues};
+    if (!write_spaces(s, piece, &spaced.first))
         return th_fail_memory(c->ctx, c->operation, piece.bytes);
-    whole.text = s->buffer->bytes;
-    whole.bytes = s->buffer->count;
+    spaced.text = s->buffer->bytes;
+    spaced.bytes = s->buffer->count;
     if (!s->splits)
-        return cut_piece(c, stage + 1, whole);
+        return cut_piece(c, stage + 1, spaced);
     size_t begin = 0;
-    for (size_t at = 1; at < whole.bytes; at++) {
-        const char *next = memchr(whole.text + at, s->space[0], whole.bytes - at);
-        at = next ? (size_t)(next - whole.text) : whole.bytes;
-        if (whole.bytes - at < space || memcmp(next, s->space, space) != 0)
+    for (size_t at = 1; at < spaced.bytes; at++) {
+        const char *next = memchr(spaced.text + at, s->space[0], spaced.bytes - at);
+        at = next ? (size_t)(next - spaced.text) : spaced.bytes;
+        if (spaced.bytes - at < space_bytes || memcmp(next, s->space, space_bytes) != 0)
             continue;
-        if (cut_piece(c, stage + 1, th_piece_of(whole, begin, at)))
+        if (cut_piece(c, stage + 1, th_piece_of(spaced, begin, at)))
             return th_error_code(c->ctx);
         begin = at;
     }
-    return cut_piece(c, stage + 1, th_piece_of(whole, begin, whole.bytes));
+    return cut_piece(c, stage + 1, th_piece_of(spaced, begin, spaced.bytes));
 }
 
 /* -- all stages -- */

@@ -41,7 +41,7 @@ static th_status append_special(const post_processor_reading *p, const json_t *s
 static th_status read_template(post_processor_reading *p, const json_t *value)
 {
     const json_t *single = json_object_get(value, "single"), *specials = json_object_get(value, "special_tokens"),
-                 *each;
+                 *element;
     th_template *template = &p->tokenizer->template;
     bool text = false;
     size_t i;
@@ -50,8 +50,9 @@ static th_status read_template(post_processor_reading *p, const json_t *value)
     p->template = true;
     if (!json_is_array(single) || !json_is_object(specials))
         return refuse(p, "has a TemplateProcessing without \"single\" or \"special_tokens\"");
-    json_array_foreach (single, i, each) {
-        const json_t *special = json_object_get(each, "SpecialToken"), *sequence = json_object_get(each, "Sequence");
+    json_array_foreach (single, i, element) {
+        const json_t *special = json_object_get(element, "SpecialToken"),
+                     *sequence = json_object_get(element, "Sequence");
         const char *name;
         if (!th_json_string(p->source, special ? special : sequence, "id", &name))
             return th_error_code(p->tokenizer->ctx);
@@ -79,12 +80,12 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
-        const json_t *parts = json_object_get(value, "processors"), *each;
+        const json_t *parts = json_object_get(value, "processors"), *element;
         size_t i;
         if (!json_is_array(parts))
             return refuse(p, "is a Sequence without a list \"processors\"");
-        json_array_foreach (parts, i, each) {
-            if (read_part(p, each, true))
+        json_array_foreach (parts, i, element) {
+            if (read_part(p, element, true))
                 return th_error_code(p->tokenizer->ctx);
         }
         return TH_OK;

@@ -46,7 +46,7 @@ static th_status add_pattern(const pre_tokenizer_reading *p, const char *express
     return status;
 }
 
-/* Sets *flag to a boolean member, or to `missing` if the member is missing. */
+/* Sets *flag to a boolean member, or to `default_value` if the member is missing. */
 static bool read_flag(const pre_tokenizer_reading *p, const json_t *value, const char *key, bool default_value,
                       bool *flag)
 {
@@ -147,12 +147,12 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
-        const json_t *parts = json_object_get(value, "pretokenizers"), *each;
+        const json_t *parts = json_object_get(value, "pretokenizers"), *element;
         size_t i;
         if (!json_is_array(parts))
             return refuse(p, "its pre_tokenizer is a Sequence without a list \"pretokenizers\"");
-        json_array_foreach (parts, i, each) {
-            if (read_part(p, each, true))
+        json_array_foreach (parts, i, element) {
+            if (read_part(p, element, true))
                 return th_error_code(p->tokenizer->ctx);
         }
         return TH_OK;

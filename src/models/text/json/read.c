@@ -39,8 +39,8 @@ static bool check_members(const th_json_source *source, const json_t *file)
     return true;
 }
 
-/* Whether a member that the tokenizer keeps for saving is small enough. */
-static bool is_small(const th_json_source *source, const json_t *file, const char *key)
+/* Checks that a member, which the tokenizer keeps for saving, is small enough. */
+static bool check_size(const th_json_source *source, const json_t *file, const char *key)
 {
     enum { MAX_BYTES = 64 * 1024 };
     const size_t bytes = json_dumpb(json_object_get(file, key), NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -83,9 +83,9 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
      * free id. */
     int64_t expected = (int64_t)t->vocabulary.size;
     const json_t *known = json_object_get(vocab, content);
-    const th_added_token *before = th_added_tokens_find(&t->added, content, token.bytes);
-    if (before)
-        expected = before->id;
+    const th_added_token *earlier = th_added_tokens_find(&t->added, content, token.bytes);
+    if (earlier)
+        expected = earlier->id;
     expected = known ? (int64_t)json_integer_value(known) : expected;
     if (id != expected) {
         th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: the added token '%s' has id %lld where it should have %lld",
@@ -98,13 +98,13 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
 static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, const json_t *list, const json_t *vocab)
 {
     size_t i;
-    const json_t *each;
+    const json_t *element;
     if (list == NULL)
         return true;
     if (!json_is_array(list) || json_array_size(list) > TH_MAX_ADDED_TOKENS)
         return refuse(source, "its added_tokens are not a list, or there are too many");
-    json_array_foreach (list, i, each) {
-        if (!read_added_token(t, source, each, vocab))
+    json_array_foreach (list, i, element) {
+        if (!read_added_token(t, source, element, vocab))
             return false;
     }
     return true;
@@ -129,7 +129,7 @@ static bool read_settings(th_tokenizer *t, const th_json_source *source, const j
            th_normalizer_read(&t->normalizer, source, t->normalizer_json) == TH_OK;
 }
 
-static bool read_file(th_tokenizer *t, const th_json_source *source, const json_t *file)
+static bool read_members(th_tokenizer *t, const th_json_source *source, const json_t *file)
 {
     const json_t *version = json_object_get(file, "version"), *model = json_object_get(file, "model");
     const json_t *vocab = json_object_get(model, "vocab");
@@ -142,7 +142,7 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
     static const char *const kept[] = {"truncation",    "padding",        "normalizer",
                                        "pre_tokenizer", "post_processor", "decoder"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (!is_small(source, file, kept[i]))
+        if (!check_size(source, file, kept[i]))
             return false;
     return read_settings(t, source, file) &&
            th_tokenizer_set_pre_tokenizer(t, source, null_if_missing(json_object_get(file, "pre_tokenizer"))) ==
@@ -158,7 +158,7 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
 th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file)
 {
     th_tokenizer *t = th_tokenizer_make(source->ctx, source->operation);
-    return t ? th_tokenizer_if_made(t, source->operation, read_file(t, source, file)) : NULL;
+    return t ? th_tokenizer_if_made(t, source->operation, read_members(t, source, file)) : NULL;
 }
 
 static th_tokenizer *load_json(th_context *ctx, const char *path)

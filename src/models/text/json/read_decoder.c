@@ -80,12 +80,12 @@ static th_status read_part(decoder_reading *p, const json_t *value, bool within)
 
 static th_status read_parts(decoder_reading *p, const json_t *value)
 {
-    const json_t *parts = json_object_get(value, "decoders"), *each;
+    const json_t *parts = json_object_get(value, "decoders"), *element;
     size_t i;
     if (!json_is_array(parts))
         return refuse(p, "is a Sequence without a list \"decoders\"");
-    json_array_foreach (parts, i, each) {
-        if (read_part(p, each, true))
+    json_array_foreach (parts, i, element) {
+        if (read_part(p, element, true))
             return th_error_code(p->source->ctx);
     }
     return TH_OK;

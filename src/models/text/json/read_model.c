@@ -51,7 +51,7 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
 
 /* -- merges -- */
 
-static bool id_of(const json_t *vocab, const char *token, int32_t *id)
+static bool find_id(const json_t *vocab, const char *token, int32_t *id)
 {
     const json_t *value = json_object_get(vocab, token);
     *id = (int32_t)json_integer_value(value);
@@ -69,8 +69,8 @@ static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_
     memcpy(joined + first, right, second + 1);
     th_merge merge;
     char quoted[2][TH_QUOTED];
-    const bool known =
-        id_of(vocab, left, &merge.left) && id_of(vocab, right, &merge.right) && id_of(vocab, joined, &merge.result);
+    const bool known = find_id(vocab, left, &merge.left) && find_id(vocab, right, &merge.right) &&
+                       find_id(vocab, joined, &merge.result);
     free(joined);
     if (!known) {
         th_fail(source->ctx, TH_ERROR_FILE, source->operation,
@@ -118,13 +118,13 @@ static bool read_merge(th_tokenizer *t, const th_json_source *source, const json
 static bool read_merges(th_tokenizer *t, const th_json_source *source, const json_t *vocab, const json_t *merges)
 {
     size_t i;
-    const json_t *each;
+    const json_t *element;
     if (!json_is_array(merges))
         return refuse(source, "its merges are not a list");
-    json_array_foreach (merges, i, each) {
-        if (json_typeof(each) != json_typeof(json_array_get(merges, 0)))
+    json_array_foreach (merges, i, element) {
+        if (json_typeof(element) != json_typeof(json_array_get(merges, 0)))
             return refuse(source, "its merges mix \"left right\" and [\"left\", \"right\"]");
-        if (!read_merge(t, source, vocab, each))
+        if (!read_merge(t, source, vocab, element))
             return false;
     }
     return true;
@@ -179,7 +179,7 @@ bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const js
 
 /* -- options -- */
 
-/* Whether a member is null, "" or missing. */
+/* Checks that a member is null, "" or missing. */
 static bool check_empty(const th_json_source *source, const json_t *model, const char *key)
 {
     const json_t *value = json_object_get(model, key);
@@ -213,7 +213,7 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         !read_flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
         !read_merges(t, source, vocab, json_object_get(model, "merges")))
         return false;
-    if (json_is_string(unknown) && !id_of(vocab, json_string_value(unknown), &t->unknown))
+    if (json_is_string(unknown) && !find_id(vocab, json_string_value(unknown), &t->unknown))
         t->unknown = -1; /* a character without a token is then an error in the reference, too */
     bool all_bytes = t->byte_level;
     for (int i = 0; i < 256; i++)

@@ -22,7 +22,7 @@ char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id)
     return text;
 }
 
-static json_t *written_json(const th_tokenizer *t, int32_t id)
+static json_t *token_json(const th_tokenizer *t, int32_t id)
 {
     char *text = th_tokenizer_token_in_files(t, id);
     json_t *value = text ? json_string(text) : NULL;
@@ -54,7 +54,7 @@ static json_t *merges_json(const th_tokenizer *t)
         const th_merge *m = &t->merges.merge[i];
         if (th_merges_is_valid(&t->merges, i))
             made = json_array_append_new(merges,
-                                         json_pack("[o, o]", written_json(t, m->left), written_json(t, m->right))) == 0;
+                                         json_pack("[o, o]", token_json(t, m->left), token_json(t, m->right))) == 0;
     }
     if (!made)
         json_decref(merges);
@@ -92,7 +92,7 @@ static json_t *added_json(const th_tokenizer *t)
 
 static json_t *tokenizer_json(const th_tokenizer *t)
 {
-    json_t *unknown = t->unknown < 0 ? json_null() : written_json(t, t->unknown);
+    json_t *unknown = t->unknown < 0 ? json_null() : token_json(t, t->unknown);
     return json_pack("{s:s, s:O, s:O, s:o, s:O, s:O, s:O, s:O, s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}}",
                      "version", "1.0", "truncation", t->truncation_json, "padding", t->padding_json, "added_tokens",
                      added_json(t), "normalizer", t->normalizer_json, "pre_tokenizer", t->pre_tokenizer,
@@ -125,17 +125,17 @@ static bool write_json(FILE *file, const void *content)
 static bool write_merges(FILE *file, const void *content)
 {
     const th_tokenizer *t = content;
-    bool good = fputs("#version: 0.2\n", file) >= 0;
-    for (size_t i = 0; good && i < t->merges.count; i++) {
+    bool written = fputs("#version: 0.2\n", file) >= 0;
+    for (size_t i = 0; written && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
         if (!th_merges_is_valid(&t->merges, i))
             continue;
         char *left = th_tokenizer_token_in_files(t, m->left), *right = th_tokenizer_token_in_files(t, m->right);
-        good = left && right && fprintf(file, "%s %s\n", left, right) > 0;
+        written = left && right && fprintf(file, "%s %s\n", left, right) > 0;
         free(left);
         free(right);
     }
-    return good;
+    return written;
 }
 
 /* Adds a file with the value, and frees the value. */
