@@ -107,7 +107,7 @@ static int64_t place_piece(windows *w, int64_t places)
 }
 
 /* Writes the order of pieces from the longest to the shortest; equal ones in the file's order. start: [length + 2]. */
-static void sort(const packer *p, int64_t *start, int64_t *order)
+static void sort_by_size(const packer *p, int64_t *start, int64_t *order)
 {
     for (int64_t i = 0; i < p->pieces; i++)
         start[p->length - p->piece[i].places + 1]++;
@@ -134,7 +134,7 @@ static void group_by_window(const packer *p, const windows *w, const int64_t *or
 /* -- memory -- */
 
 /* Allocates an array of `count` elements filled with 0. NULL with the error stored. */
-static void *zeros(th_context *ctx, int64_t count, size_t size)
+static void *allocate_zeros(th_context *ctx, int64_t count, size_t size)
 {
     const size_t bytes = (size_t)count * size;
     void *memory = th_allocate(ctx, bytes);
@@ -160,12 +160,12 @@ static th_status place_all_pieces(const packer *p, int64_t *memory, th_packing *
     w.next_window = w.window_of_piece + p->pieces;
     w.first_window = w.next_window + p->pieces;
     w.space_exists = (uint64_t *)(void *)(w.first_window + p->length + 1);
-    sort(p, start, order);
+    sort_by_size(p, start, order);
     for (int64_t i = 0; i < p->pieces; i++)
         w.window_of_piece[order[i]] = place_piece(&w, p->piece[order[i]].places);
-    packing->begin = zeros(p->ctx, w.count + 1, sizeof *packing->begin);
+    packing->begin = allocate_zeros(p->ctx, w.count + 1, sizeof *packing->begin);
     packing->windows = packing->begin ? w.count : 0;
-    packing->piece = packing->begin ? zeros(p->ctx, p->pieces, sizeof *packing->piece) : NULL;
+    packing->piece = packing->begin ? allocate_zeros(p->ctx, p->pieces, sizeof *packing->piece) : NULL;
     if (packing->piece == NULL)
         return th_error_code(p->ctx);
     packing->pieces = p->pieces;
@@ -186,8 +186,8 @@ th_status th_pack(th_token_file *file, int64_t begin, int64_t end, int64_t lengt
                        "or all are marked as given",
                        file->path, (long long)begin, (long long)end);
     const int64_t pieces = p.pieces, numbers = 3 * pieces + 2 * length + 3 + length / 64 + 1;
-    p.piece = zeros(p.ctx, pieces, sizeof *p.piece);
-    int64_t *memory = p.piece ? zeros(p.ctx, numbers, sizeof *memory) : NULL;
+    p.piece = allocate_zeros(p.ctx, pieces, sizeof *p.piece);
+    int64_t *memory = p.piece ? allocate_zeros(p.ctx, numbers, sizeof *memory) : NULL;
     th_status status = memory ? find_pieces(&p) : th_error_code(p.ctx);
     if (status == TH_OK)
         status = place_all_pieces(&p, memory, packing);

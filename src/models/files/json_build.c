@@ -54,7 +54,7 @@ static json_t *note_missing_memory(reader *r, json_t *value)
 
 /* -- strings -- */
 
-static bool reserve(reader *r, size_t bytes)
+static bool reserve_text(reader *r, size_t bytes)
 {
     if (bytes <= r->capacity)
         return true;
@@ -135,7 +135,7 @@ static bool read_string(reader *r, size_t *bytes)
         close += *close == '\\' && close + 1 < r->end ? 2 : 1;
     if (close >= r->end)
         return reject(r, "a string is not closed");
-    if (!reserve(r, (size_t)(close - r->at) + 1))
+    if (!reserve_text(r, (size_t)(close - r->at) + 1))
         return false;
     *bytes = 0;
     while (r->at < close) {

@@ -85,7 +85,7 @@ void th_record_free(th_record_file *f)
     release(ctx, f);
 }
 
-static bool grow(th_record_file *f, size_t needed)
+static bool grow_record(th_record_file *f, size_t needed)
 {
     size_t capacity = f->capacity ? f->capacity : 1024;
     while (capacity < needed && capacity <= SIZE_MAX / 2)
@@ -105,7 +105,7 @@ void th_record_put(th_record_file *f, const void *bytes, size_t n)
 {
     if (n == 0 || f->short_of_memory)
         return;
-    if (n > f->capacity - f->used && (n > SIZE_MAX - f->used || !grow(f, f->used + n))) {
+    if (n > f->capacity - f->used && (n > SIZE_MAX - f->used || !grow_record(f, f->used + n))) {
         f->short_of_memory = true;
         return;
     }

@@ -16,7 +16,7 @@ static th_status fail(th_context *ctx, const char *operation, const char *path, 
 }
 
 /* Makes space for `count` more bytes and the final NUL. */
-static bool reserve(th_text *text, size_t count)
+static bool reserve_bytes(th_text *text, size_t count)
 {
     if (count >= PTRDIFF_MAX - text->count)
         return false;
@@ -32,7 +32,7 @@ static bool reserve(th_text *text, size_t count)
 /* Appends `count` bytes of an open file to the text. */
 static th_status append_file_bytes(th_context *ctx, const char *path, int descriptor, size_t count, th_text *text)
 {
-    if (!reserve(text, count))
+    if (!reserve_bytes(text, count))
         return th_fail_memory(ctx, read_file, count);
     const ssize_t got = th_read_bytes_at(descriptor, text->bytes + text->count, count, 0);
     const char *reason = got < 0 ? strerror(errno) : "it has become shorter";

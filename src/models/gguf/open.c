@@ -41,7 +41,7 @@ static bool read_bytes(const th_gguf *file, int64_t begin, void *to, size_t byte
 }
 
 /* Gives the header more memory. Pointers into it become invalid. */
-static bool grow(th_gguf *file, size_t filled, size_t needed)
+static bool grow_header(th_gguf *file, size_t filled, size_t needed)
 {
     size_t capacity = file->capacity ? file->capacity : 1 << 14;
     while (capacity < needed)
@@ -70,7 +70,7 @@ static bool buffer_header(cursor *c, uint64_t bytes)
         return true;
     if (end > TH_GGUF_MAX_HEADER)
         return th_gguf_refuse(file, "the header has more than %d bytes", TH_GGUF_MAX_HEADER);
-    if (end > file->capacity && !grow(file, c->filled, end))
+    if (end > file->capacity && !grow_header(file, c->filled, end))
         return false;
     const size_t rest = (size_t)(file->file_bytes - (int64_t)c->filled), room = file->capacity - c->filled;
     const size_t added = rest < room ? rest : room;
@@ -406,7 +406,7 @@ bool th_gguf_open_bytes(th_gguf *file, th_context *ctx, const char *operation, c
 {
     *file = (th_gguf){.ctx = ctx, .operation = operation, .path = path, .descriptor = -1};
     file->file_bytes = (int64_t)count;
-    if (!grow(file, 0, count))
+    if (!grow_header(file, 0, count))
         return false;
     memcpy(file->header, bytes, count);
     return open_header(file, count);

@@ -120,7 +120,7 @@ static th_status write_others(const exporting *e, th_file_set *others)
 }
 
 /* Replaces the model of the folder. Meanwhile the folder has no config.json, so it is not a model. */
-static th_status publish(th_weight_files *files, th_file_set *others)
+static th_status publish_model(th_weight_files *files, th_file_set *others)
 {
     th_status status = th_file_set_remove_old_version(others);
     if (status == TH_OK)
@@ -152,7 +152,7 @@ static th_status write_files(const exporting *e, th_weight_files *files, th_file
     if (status == TH_OK)
         status = write_others(e, others);
     if (status == TH_OK)
-        status = publish(files, others);
+        status = publish_model(files, others);
     th_weight_files_free(files);
     return status;
 }

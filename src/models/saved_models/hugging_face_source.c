@@ -53,7 +53,7 @@ static bool is_ignored(const th_folder_source *s, const char *name)
            th_name_ends_with(name, ".rotary_emb.inv_freq");
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const th_foreign_tensor *)a)->name, ((const th_foreign_tensor *)b)->name);
 }
@@ -85,11 +85,11 @@ static th_status match_tensors(const th_folder_source *s, th_foreign_tensors *wa
         else
             th_report_difference(&d, TH_MISSING, "missing: %s", t->name);
     }
-    qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
+    qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], compare_names);
     for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
         const th_foreign_tensor found = {.name = th_safetensors_at(s->file, i)->name};
         if (!is_ignored(s, found.name) &&
-            bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
+            bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, compare_names) == NULL)
             th_report_difference(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
     }
     return th_differences_end(&d);

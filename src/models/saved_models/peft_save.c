@@ -55,7 +55,7 @@ static bool has_new_a(const saving *s, int64_t first, int64_t i)
     return is_new;
 }
 
-static th_tensor *zeros(const saving *s, const th_lora *like, int64_t rows, int64_t columns)
+static th_tensor *zero_matrix(const saving *s, const th_lora *like, int64_t rows, int64_t columns)
 {
     return th_zeros(s->ctx, th_dtype_of(like->a), TH_SHAPE(rows, columns));
 }
@@ -81,8 +81,8 @@ static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t
     for (int64_t i = first; i < end; i++)
         if (has_new_a(s, first, i)) {
             const th_lora *l = adapter_of(s, i);
-            th_tensor *pair[] = {row,
-                                 adapter && adapter->a == l->a ? adapter->b : zeros(s, like, rows, th_size(l->a, 0))};
+            th_tensor *pair[] = {row, adapter && adapter->a == l->a ? adapter->b
+                                                                    : zero_matrix(s, like, rows, th_size(l->a, 0))};
             row = row ? th_concat(pair, 2, 1) : pair[1];
         }
     return row;
@@ -295,7 +295,7 @@ static th_status prepare_saving(saving *s, th_module *model)
 }
 
 /* Replaces the adapter of the folder. Meanwhile the folder has no configuration, so it is not an adapter. */
-static th_status publish(th_safetensors_writer *weights, th_file_set *config)
+static th_status publish_adapter(th_safetensors_writer *weights, th_file_set *config)
 {
     const th_status status = th_file_set_remove_old_version(config);
     if (status != TH_OK) {
@@ -316,7 +316,7 @@ static th_status write_files(saving *s, const char *path, th_safetensors_item *t
     if (status == TH_OK && (status = th_safetensors_writer_prepare(&weights, &contents)) == TH_OK) {
         status = th_file_set_add(&config, TH_PEFT_CONFIG, put_config, s);
         if (status == TH_OK)
-            status = publish(&weights, &config);
+            status = publish_adapter(&weights, &config);
         else
             th_atomic_discard(&weights.file);
     }

@@ -32,7 +32,7 @@ th_status th_weights_save(th_module *m, const char *path)
 /* -- loading -- */
 
 /* Compares the tensors that will be read with their checksums. Damage elsewhere in the file does not matter. */
-static th_status verify(const th_safetensors *file, const th_parameter_list *list, const char *operation)
+static th_status verify_checksums(const th_safetensors *file, const th_parameter_list *list, const char *operation)
 {
     th_status status = TH_OK;
     for (int64_t i = 0; i < list->count && status == TH_OK; i++)
@@ -81,7 +81,7 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     if (status == TH_OK)
         status = file ? compare_parameters(file, &list, path, &given, operation) : th_error_code(list.ctx);
     if (status == TH_OK && checkpoint) /* (a file that does not fit is not read to its end) */
-        status = verify(file, &list, operation);
+        status = verify_checksums(file, &list, operation);
     if (status == TH_OK)
         status = th_parameter_list_read(&list, "weights_load (some numbers may have changed)");
     th_safetensors_close(file);

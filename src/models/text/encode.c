@@ -222,8 +222,8 @@ static th_status encode_text(const encoding *e)
 }
 
 /* Encodes a text. After an error nothing is appended. */
-static th_status encode(th_tokenizer *t, const char *operation, const char *text, size_t bytes, bool document,
-                        th_token_list *tokens)
+static th_status encode_all_or_nothing(th_tokenizer *t, const char *operation, const char *text, size_t bytes,
+                                       bool document, th_token_list *tokens)
 {
     if (!th_tokenizer_usable(t, operation))
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
@@ -241,10 +241,10 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
 
 th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes, th_token_list *tokens)
 {
-    return encode(tokenizer, "tokenizer_encode", text, bytes, false, tokens);
+    return encode_all_or_nothing(tokenizer, "tokenizer_encode", text, bytes, false, tokens);
 }
 
 th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const char *text, size_t bytes, th_token_list *tokens)
 {
-    return encode(tokenizer, "tokenizer_encode_document", text, bytes, true, tokens);
+    return encode_all_or_nothing(tokenizer, "tokenizer_encode_document", text, bytes, true, tokens);
 }

@@ -15,7 +15,7 @@ typedef struct th_link {
 
 #define NO_LINK UINT32_MAX
 
-static uint64_t pair_of(int32_t left, int32_t right)
+static uint64_t pair_key(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
@@ -44,7 +44,7 @@ static const th_merge_slot *find_merge(const th_merges *m, int32_t left, int32_t
 {
     if (m->slots == 0)
         return NULL;
-    const uint64_t pair = pair_of(left, right), hash = th_hash_number(m->key, pair);
+    const uint64_t pair = pair_key(left, right), hash = th_hash_number(m->key, pair);
     if ((*filter_of(m, hash) & filter_bit(hash)) == 0)
         return NULL;
     const th_merge_slot *slot = slot_of(m, pair, hash);
@@ -93,7 +93,7 @@ static void remove_replaced(th_merges *m)
         const th_merge merge = m->merge[i];
         if (!th_merges_is_valid(m, i))
             continue;
-        open_slot(m, pair_of(merge.left, merge.right))->rank = (uint32_t)count;
+        open_slot(m, pair_key(merge.left, merge.right))->rank = (uint32_t)count;
         m->merge[count++] = merge;
     }
     m->count = count;
@@ -105,7 +105,7 @@ bool th_merges_add(th_merges *m, th_merge merge)
         remove_replaced(m);
     if ((2 * (m->pairs + 1) > m->slots && !grow_table(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
         return false;
-    const uint64_t pair = pair_of(merge.left, merge.right);
+    const uint64_t pair = pair_key(merge.left, merge.right);
     th_merge_slot *slot = open_slot(m, pair);
     m->pairs += slot->pair == TH_NO_PAIR;
     *slot = (th_merge_slot){pair, (uint32_t)m->count, merge.result};

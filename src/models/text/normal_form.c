@@ -86,7 +86,7 @@ static int compare_order(const void *a, const void *b)
 }
 
 /* Sorts code[begin .. end-1] by their classes; characters of the same class keep their order. */
-static bool sort(th_normal_form *f, run *r, size_t begin, size_t end)
+static bool sort_by_class(th_normal_form *f, run *r, size_t begin, size_t end)
 {
     const size_t count = end - begin;
     if (count >= UINT32_MAX || !TH_GROW(f->order, f->order_capacity, count))
@@ -113,7 +113,7 @@ static bool put_in_order(th_normal_form *f, run *r)
             sorted = sorted && class >= before;
             before = class;
         }
-        if (!sorted && !sort(f, r, begin, end))
+        if (!sorted && !sort_by_class(f, r, begin, end))
             return false;
         begin = end + 1;
     }

@@ -59,7 +59,7 @@ static void write_part(replacing *p, size_t begin, size_t end, bool replaced)
 }
 
 /* Replaces in piece.text[begin .. end-1]. */
-static void replace(replacing *p, size_t begin, size_t end)
+static void append_replacement(replacing *p, size_t begin, size_t end)
 {
     const char *text = p->piece.text + begin;
     size_t at = 0, match, after;
@@ -86,7 +86,7 @@ th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const c
     replacing p = {.r = r, .piece = piece, .limit = limit, .out = out};
     for (size_t at = 0; p.state == GOING_ON && at < piece.bytes; at++) {
         const size_t end = r->pattern ? at + th_valid_bytes(piece.text + at, piece.bytes - at) : piece.bytes;
-        replace(&p, at, end);
+        append_replacement(&p, at, end);
         at = end;
         if (p.state == GOING_ON && at < piece.bytes) /* a pattern needs UTF-8: other bytes are copied */
             write_part(&p, at, at + 1, false);

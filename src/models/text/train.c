@@ -13,7 +13,7 @@ static const char operation[] = "tokenizer_train";
 
 /* -- options -- */
 
-static bool refuse(th_context *ctx, const char *sentence)
+static bool refuse_options(th_context *ctx, const char *sentence)
 {
     th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s", sentence);
     return false;
@@ -22,15 +22,15 @@ static bool refuse(th_context *ctx, const char *sentence)
 static bool check_options(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *o)
 {
     if ((text == NULL && bytes > 0) || o == NULL)
-        return refuse(ctx, "needs a text and options");
+        return refuse_options(ctx, "needs a text and options");
     if (o->min_frequency < 0 || o->max_bytes < 0 || o->n_specials < 0 || (o->specials == NULL && o->n_specials > 0))
-        return refuse(ctx, "no number may be negative, and n_specials needs specials");
+        return refuse_options(ctx, "no number may be negative, and n_specials needs specials");
     if (o->n_specials > TH_MAX_ADDED_TOKENS)
-        return refuse(ctx, "there are too many special tokens");
+        return refuse_options(ctx, "there are too many special tokens");
     for (int i = 0; i < o->n_specials; i++) {
         const char *special = o->specials[i];
         if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES || !th_is_utf8(special))
-            return refuse(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
+            return refuse_options(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
     }
     char reason[TH_PATTERN_REASON];
     th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), reason) : NULL;

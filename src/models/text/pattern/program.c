@@ -40,7 +40,7 @@ static int row_of(th_program *p, int step)
 }
 
 /* Adds the steps of a node. Returns the first of them. */
-static int compile(compiler *c, int node, paths next);
+static int compile_node(compiler *c, int node, paths next);
 
 /* -- repetitions -- */
 
@@ -55,11 +55,11 @@ static th_program_step repeat_branch(const th_tree_node *node, int repeated, int
 static int compile_loop(compiler *c, const th_tree_node *node, paths next)
 {
     const int loop = add_step(c, repeat_branch(node, 0, next.read));
-    const int body = compile(c, node->first, (paths){loop, next.read});
+    const int body = compile_node(c, node->first, (paths){loop, next.read});
     *(node->lazy ? &c->program->step[loop].other : &c->program->step[loop].next) = body;
     if (next.read == next.empty)
         return node->least > 0 ? body : loop;
-    const int first = c->tree->node[node->first].empty ? compile(c, node->first, (paths){loop, next.empty}) : body;
+    const int first = c->tree->node[node->first].empty ? compile_node(c, node->first, (paths){loop, next.empty}) : body;
     return node->least > 0 ? first : add_step(c, repeat_branch(node, first, next.empty));
 }
 
@@ -68,12 +68,12 @@ static paths compile_iteration(compiler *c, const th_tree_node *node, paths iter
 {
     paths before;
     const bool same = iterations.read == iterations.empty;
-    before.read = compile(c, node->first, same_paths(iterations.read));
+    before.read = compile_node(c, node->first, same_paths(iterations.read));
     if (optional)
         before.read = add_step(c, repeat_branch(node, before.read, end.read));
     if (same && (!optional || end.read == end.empty))
         return same_paths(before.read);
-    before.empty = compile(c, node->first, iterations);
+    before.empty = compile_node(c, node->first, iterations);
     if (optional)
         before.empty = add_step(c, repeat_branch(node, before.empty, end.empty));
     return before;
@@ -104,11 +104,11 @@ static int compile_sequence(compiler *c, int node, paths next)
     for (; n->kind == TH_TREE_SEQUENCE; node = n->first, n = &c->tree->node[node]) {
         if (!n->empty)
             next.empty = next.read;
-        const int empty = compile(c, n->second, next);
-        next.read = next.read == next.empty ? empty : compile(c, n->second, same_paths(next.read));
+        const int empty = compile_node(c, n->second, next);
+        next.read = next.read == next.empty ? empty : compile_node(c, n->second, same_paths(next.read));
         next.empty = empty;
     }
-    return compile(c, node, next);
+    return compile_node(c, node, next);
 }
 
 static int compile_either(compiler *c, int node, paths next)
@@ -116,18 +116,18 @@ static int compile_either(compiler *c, int node, paths next)
     const th_tree_node *n = &c->tree->node[node];
     int entry = -1;
     for (; n->kind == TH_TREE_EITHER; node = n->first, n = &c->tree->node[node]) {
-        const int second = compile(c, n->second, next);
+        const int second = compile_node(c, n->second, next);
         entry =
             entry < 0 ? second : add_step(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = second, .other = entry});
     }
-    const int first = compile(c, node, next);
+    const int first = compile_node(c, node, next);
     return add_step(c, (th_program_step){.kind = TH_STEP_BRANCH, .next = first, .other = entry});
 }
 
 /* Adds the steps of a node that are a match alone. Returns the first of them. */
 static int compile_inner(compiler *c, int node)
 {
-    return compile(c, node, same_paths(add_step(c, (th_program_step){.kind = TH_STEP_ACCEPT})));
+    return compile_node(c, node, same_paths(add_step(c, (th_program_step){.kind = TH_STEP_ACCEPT})));
 }
 
 static int compile_ahead(compiler *c, const th_tree_node *node, int next)
@@ -169,7 +169,7 @@ static int compile_atomic(compiler *c, const th_tree_node *node, paths next)
                                          .row = row});
 }
 
-static int compile(compiler *c, int node, paths next)
+static int compile_node(compiler *c, int node, paths next)
 {
     const th_tree_node *n = &c->tree->node[node];
     if (!n->empty)

@@ -89,7 +89,7 @@ uint64_t th_table_visits(const th_table *table)
 /* -- windows -- */
 
 /* Makes room for positions. Returns false if out of memory. */
-static bool reserve(th_table *t, size_t positions)
+static bool reserve_positions(th_table *t, size_t positions)
 {
     const size_t rows = (size_t)t->program->rows;
     if (positions <= t->capacity)
@@ -112,7 +112,7 @@ static bool reserve(th_table *t, size_t positions)
 static bool set_positions(th_table *t, size_t at)
 {
     const size_t left = t->count - at, width = t->width < left ? t->width : left;
-    if (width > SIZE_MAX - t->program->behind - 1 || !reserve(t, t->program->behind + width + 1))
+    if (width > SIZE_MAX - t->program->behind - 1 || !reserve_positions(t, t->program->behind + width + 1))
         return false;
     size_t begin = at;
     for (t->first = 0; t->first < t->program->behind && begin > 0; t->first++)
