@@ -57,13 +57,13 @@ static void copy_from_tensors(const th_gguf_architecture *a, const th_language_m
 }
 
 /* Removes differences that vanish in float32, the type of real numbers in the file. Returns the number of the others. */
-static int remove_rounding(th_option_difference difference[TH_MAX_OPTIONS], int count)
+static int remove_rounding_differences(th_option_difference difference[TH_MAX_OPTIONS], int count)
 {
-    int left = 0;
+    int kept = 0;
     for (int i = 0; i < count; i++)
         if ((float)difference[i].a != (float)difference[i].b)
-            difference[left++] = difference[i];
-    return left;
+            difference[kept++] = difference[i];
+    return kept;
 }
 
 /* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the values
@@ -85,7 +85,7 @@ static int count_differences(int i, const th_language_model_options *model,
             th_language_model_options expected = read;
             copy_from_tensors(a, model, &expected);
             expected = th_normal_options(&expected);
-            found = remove_rounding(difference, th_options_compare(model, &expected, difference));
+            found = remove_rounding_differences(difference, th_options_compare(model, &expected, difference));
             th_layers_release(ctx, &read);
         }
         th_gguf_close(&file);

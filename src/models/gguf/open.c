@@ -9,7 +9,7 @@
 #include "models/files/mapping.h"
 #include "models/gguf/file.h"
 
-static bool no_memory(const th_gguf *file, size_t bytes)
+static bool fail_memory(const th_gguf *file, size_t bytes)
 {
     (void)th_fail_memory(file->ctx, file->operation, bytes);
     return false;
@@ -26,16 +26,16 @@ static bool read_bytes(const th_gguf *file, int64_t begin, void *to, size_t byte
 {
     size_t done = 0;
     while (done < bytes) {
-        const ssize_t now = pread(file->descriptor, (char *)to + done, bytes - done, (off_t)(begin + (int64_t)done));
-        if (now < 0 && errno == EINTR)
+        const ssize_t got = pread(file->descriptor, (char *)to + done, bytes - done, (off_t)(begin + (int64_t)done));
+        if (got < 0 && errno == EINTR)
             continue;
-        if (now < 0)
+        if (got < 0)
             return th_gguf_refuse(file, "reading at byte %lld: %s", (long long)(begin + (int64_t)done),
                                   strerror(errno));
-        if (now == 0)
+        if (got == 0)
             return th_gguf_refuse(file, "the file ends at byte %lld, but something is missing there",
                                   (long long)(begin + (int64_t)done));
-        done += (size_t)now;
+        done += (size_t)got;
     }
     return true;
 }
@@ -48,7 +48,7 @@ static bool grow_header(th_gguf *file, size_t filled, size_t needed)
         capacity *= 2;
     char *memory = th_allocate(file->ctx, capacity);
     if (memory == NULL)
-        return no_memory(file, capacity);
+        return fail_memory(file, capacity);
     if (filled > 0)
         memcpy(memory, file->header, filled);
     th_release(file->ctx, file->header, file->capacity);
@@ -273,7 +273,7 @@ static bool make_tables(th_gguf *file)
     file->value = th_allocate(file->ctx, file->value_bytes);
     file->tensor = th_allocate(file->ctx, file->tensor_bytes);
     if (file->value == NULL || file->tensor == NULL)
-        return no_memory(file, file->value_bytes + file->tensor_bytes);
+        return fail_memory(file, file->value_bytes + file->tensor_bytes);
     memset(file->value, 0, file->value_bytes);
     memset(file->tensor, 0, file->tensor_bytes);
     return true;

@@ -13,7 +13,7 @@ typedef struct reading {
     int64_t count;                                /* of the tokens without unused ones at the end */
 } reading;
 
-static bool no_memory(const th_gguf *file)
+static bool fail_memory(const th_gguf *file)
 {
     if (!th_failed(file->ctx))
         (void)th_fail_memory(file->ctx, file->operation, 0);
@@ -88,7 +88,7 @@ static json_t *text_json(const reading *r, const char *what, int64_t index, cons
     }
     json_t *value = json_stringn(text, bytes);
     if (value == NULL)
-        no_memory(r->file);
+        fail_memory(r->file);
     return value;
 }
 
@@ -113,7 +113,7 @@ static bool add_token(const reading *r, int64_t id, const char *text, size_t byt
     if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
         made = append_added_token(id, name, type == TH_GGUF_CONTROL, added);
     json_decref(content);
-    return made || no_memory(r->file);
+    return made || fail_memory(r->file);
 }
 
 static bool add_tokens(const reading *r, json_t *vocab, json_t *added)
@@ -138,7 +138,7 @@ static bool add_merges(const reading *r, json_t *merges)
         if (merge == NULL)
             return false;
         if (json_array_append_new(merges, merge) != 0)
-            return no_memory(r->file);
+            return fail_memory(r->file);
     }
     return true;
 }
@@ -183,7 +183,7 @@ static json_t *template_json(const reading *r)
     json_decref(single);
     json_decref(specials);
     if (value == NULL)
-        no_memory(r->file);
+        fail_memory(r->file);
     return value;
 }
 
@@ -196,7 +196,7 @@ static json_t *normalizer_json(const reading *r)
 static json_t *tokenizer_json(const reading *r)
 {
     json_t *vocab = json_object(), *added = json_array(), *merges = json_array(), *value = NULL, *template = NULL;
-    bool made = (vocab && added && merges) || no_memory(r->file);
+    bool made = (vocab && added && merges) || fail_memory(r->file);
     made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL;
     if (made)
         value = json_pack(
@@ -209,7 +209,7 @@ static json_t *tokenizer_json(const reading *r)
     json_decref(added);
     json_decref(merges);
     if (made && value == NULL)
-        no_memory(r->file);
+        fail_memory(r->file);
     return value;
 }
 
