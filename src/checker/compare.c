@@ -6,8 +6,8 @@
 #include "checker/verdict.h"
 #include "tensor/splitmix.h"
 
-/* Uniform on (-1, 1), away from 0. */
-static double random_number(th_checker *checker)
+/* Returns a random sign times a magnitude that is uniform in [0.25, 1): no coefficient is close to 0. */
+static double random_coefficient(th_checker *checker)
 {
     const uint64_t z = th_splitmix64(&checker->random);
     const double magnitude = 0.25 + 0.75 * (double)(z >> 12) * 0x1p-52;
@@ -17,7 +17,7 @@ static double random_number(th_checker *checker)
 static void random_vector(th_checker *checker, double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        values[i] = random_number(checker);
+        values[i] = random_coefficient(checker);
 }
 
 static double distance_between(double analytic, double numeric)
@@ -264,8 +264,8 @@ static bool compare_direction(th_checker *checker, compare_workspace *work, th_l
     return true;
 }
 
-/* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. At
- * kinks, the first one is an element that is 0, if there is one. */
+/* Chooses the element of a sample: odd samples take any element, even samples the one with the largest gradient among
+ * 32 random elements. At kinks, sample 0 takes an element that is 0, if there is one. */
 static int64_t choose_element(th_checker *checker, const compare_workspace *work, const th_leaf *leaf, int sample)
 {
     for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
@@ -274,9 +274,7 @@ static int64_t choose_element(th_checker *checker, const compare_workspace *work
     int64_t best = 0;
     double largest = -1;
     for (int tries = 0; tries < (sample % 2 ? 1 : 32); tries++) {
-        const double u = (random_number(checker) + 1) / 2;
-        int64_t e = (int64_t)(u * (double)leaf->numel);
-        e = e < 0 ? 0 : e >= leaf->numel ? leaf->numel - 1 : e;
+        const int64_t e = (int64_t)(th_splitmix64(&checker->random) % (uint64_t)leaf->numel);
         const double size = fabs(work->gradient_once[leaf->first_column + e]);
         if (!(size <= largest)) {
             largest = size;

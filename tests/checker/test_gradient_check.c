@@ -149,6 +149,33 @@ START_TEST(tensors_made_inside_are_released)
 }
 END_TEST
 
+/* A function that counts, for each quarter of x, the runs in which one element of this quarter differs from 1. */
+static th_tensor *counting_samples(void *user, th_tensor *x)
+{
+    int *samples = user;
+    const double *values = th_data_const(x);
+    const int64_t n = th_numel(x);
+    int64_t changed = 0, last = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (values[i] != 1) {
+            changed++;
+            last = i;
+        }
+    if (changed == 1)
+        samples[4 * last / n]++;
+    return th_mul(x, x);
+}
+
+START_TEST(samples_of_the_fast_mode_come_from_the_whole_leaf)
+{
+    const th_gradient_options fast = {.mode = TH_GRADIENT_FAST, .samples = 24, .input_names = NULL};
+    int samples[4] = {0};
+    ck_assert_gradient_with(counting_samples, samples, th_ones(ctx, TH_FLOAT64, TH_SHAPE(400)), &fast);
+    for (int quarter = 0; quarter < 4; quarter++)
+        ck_assert_int_gt(samples[quarter], 0);
+}
+END_TEST
+
 START_TEST(constants_of_thousands_of_runs_are_released)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(600, 3));
@@ -737,6 +764,7 @@ int main(void)
     tcase_add_test(tcase, a_leaf_made_inside_is_a_constant_of_the_run);
     tcase_add_test(tcase, new_parameters_in_every_run_are_rejected);
     tcase_add_test(tcase, tensors_made_inside_are_released);
+    tcase_add_test(tcase, samples_of_the_fast_mode_come_from_the_whole_leaf);
     tcase_add_test(tcase, constants_of_thousands_of_runs_are_released);
     tcase_add_test(tcase, a_new_layer_in_every_run_is_rejected);
     tcase_add_test(tcase, outside_objects_must_not_be_freed);
