@@ -134,7 +134,7 @@ static th_status run(th_optimizer *o)
     if (update(o) != TH_OK)
         return reject(o);
     finish(o);
-    return o->sharing->after_step(o);
+    return TH_OK;
 }
 
 th_status th_optimizer_step(th_optimizer *o)
@@ -146,7 +146,10 @@ th_status th_optimizer_step(th_optimizer *o)
         return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->rule->name);
     const int64_t start = th_profile_start(ctx);
     const double exchanged = th_group_traffic_so_far(o->group).seconds;
-    if (run(o) == TH_OK && start)
+    if (run(o) != TH_OK)
+        return ctx->error;
+    (void)o->sharing->after_step(o);
+    if (start)
         th_profile_step(ctx, o->rule->name, start,
                         (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
     return ctx->error;
