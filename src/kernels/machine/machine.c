@@ -27,7 +27,7 @@ static void use_choice(th_machine *machine, const th_isa_choice *choice)
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = environment_setting("TAPEHEAD_ISA");
-    machine->automatic = !wanted;
+    machine->automatic = true;
     use_choice(machine, th_isa_automatic());
     if (!wanted)
         return NULL;
@@ -37,9 +37,11 @@ static const char *detect_isa(th_machine *machine)
     if (choice == end)
         return th_isa_choice_names;
     const char *reason = choice->why_not ? choice->why_not() : NULL;
-    if (!reason)
-        use_choice(machine, choice);
-    return reason;
+    if (reason)
+        return reason;
+    machine->automatic = false;
+    use_choice(machine, choice);
+    return NULL;
 }
 
 static const char *detect_gemm(th_machine *machine)
