@@ -14,11 +14,11 @@ set(TAPEHEAD_ISAS_aarch64 neon)
 set(TAPEHEAD_ISAS_wasm32 simd128)
 
 # tapehead_native_isa(result): sets `result` to the instruction set that the library chooses on this machine among all
-# (src/kernels/machine/x86_64.c).
+# (src/kernels/machine/x86_64.c). On x86-64 without /proc/cpuinfo these are all.
 function(tapehead_native_isa result)
     set(native ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
-    list(GET native 0 native)
-    if(TAPEHEAD_ARCHITECTURE STREQUAL "x86_64" AND EXISTS /proc/cpuinfo AND NOT CMAKE_CROSSCOMPILING)
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "x86_64" AND EXISTS /proc/cpuinfo)
+        set(native baseline)
         file(STRINGS /proc/cpuinfo flags LIMIT_COUNT 1 REGEX "^flags")
         if("${flags} " MATCHES " avx2 " AND "${flags} " MATCHES " fma " AND "${flags} " MATCHES " f16c ")
             set(native avx2)

@@ -77,17 +77,21 @@ for option; do
     esac
 done
 
-# A build is unchanged if nothing is newer than the stamp of the last one: no file or folder of sources, and not the configuration.
+# A build is unchanged if nothing is newer than the stamp of the last one: no file or folder of sources, and not the configuration. It
+# may be for one processor only, so the stamp has the processor's features.
 build=$("$scripts/library/configure.sh" $core --where)
 stamp=$build/run/$name${processes:+.processes}
+processor() {
+    sed -n '/^flags/ { p; q; }' /proc/cpuinfo 2>/dev/null | cksum
+}
 unchanged() {
-    [ -e "$stamp" ] && [ -x "$build/$built" ] && newer=$(cd "$scripts/.." &&
+    [ "$(cat "$stamp" 2>/dev/null)" = "$(processor)" ] && [ -x "$build/$built" ] && newer=$(cd "$scripts/.." &&
         find CMakeLists.txt cmake include src examples programs teaching scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
 }
 build() {
     "$scripts/setup.sh" $packages &&
         "$scripts/library/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF --new -DTAPEHEAD_ISAS=native -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
-        mkdir -p "$(dirname "$stamp")" && touch "$stamp.building" &&
+        mkdir -p "$(dirname "$stamp")" && processor >"$stamp.building" &&
         cmake --build "$build" --target "${name##*/}" --parallel "$(nproc)" >&2 &&
         mv "$stamp.building" "$stamp"
 }

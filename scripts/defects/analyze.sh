@@ -77,7 +77,7 @@ analyze_cppcheck() {
 
 # Builds the suites, and prints the directory that has them.
 build_suites() {
-    tests=$("$root/scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON) &&
+    tests=$("$root/scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_ISAS=all) &&
         cmake --build "$tests" --parallel "$(nproc)" >"$build/memcheck.log" || {
         cat "$build/memcheck.log" >&2
         return 1

@@ -26,7 +26,7 @@ done
 [ $# -gt 0 ] || set -- steps contexts threads
 
 "$scripts/setup.sh" test
-build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON)
+build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_ISAS=all)
 cmake --build "$build" --target soak --parallel "$(nproc)" >&2
 soak=$build/tests/soak/soak
 checkpoint=$(mktemp)
