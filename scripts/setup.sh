@@ -3,11 +3,11 @@
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and utf8proc
 #   mpi      for examples in several processes: the packages of models, and Open MPI
-#   matrix   for the tests of matrix.sh: the packages of models, and the tools and libraries of these tests
+#   matrix   for the tests of scripts/platforms/matrix.sh: the packages of models, and the tools and libraries of these tests
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
 #            compare
-#   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh,
-#            processes.sh) and for abi.sh: the packages of test, analyzers, and MPICH
+#   audit    for the searches in scripts/defects, scripts/processes/processes.sh and scripts/platforms/abi.sh: the packages of
+#            test, analyzers, and MPICH
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   browser  for the tests of pages in a browser (browser.sh): the packages of demo, Chromium, its driver, and Selenium
@@ -16,9 +16,9 @@
 #   mca      for bench/studies/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
-#   release  for the archive of a release (release.sh): git and doxygen
-#   root     for minimal roots of Debian (root.sh): debootstrap
-#   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
+#   release  for the archive of a release (scripts/platforms/release.sh): git and doxygen
+#   root     for minimal roots of Debian (scripts/library/root.sh): debootstrap
+#   package  for Debian packages (scripts/platforms/deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu

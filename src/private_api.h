@@ -1,5 +1,5 @@
 /* The private interface of the core library. TH_PRIVATE_API marks the functions of the core that the models library
- * (src/models) calls besides the public ones; models/core.h includes their headers. The shared library exports them
+ * (src/models) calls besides the public ones. The headers in models/core include theirs. The shared library exports them
  * with a symbol version that names the release (cmake/libraries.cmake). They may change in every release: programs
  * must not call them. */
 #ifndef TH_PRIVATE_API_H

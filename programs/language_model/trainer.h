@@ -26,7 +26,7 @@ typedef struct trainer {
     report report;
 } trainer;
 
-/* -- ../language_model.c -- */
+/* -- language_model.c -- */
 /* argv[0], for the next command that the program suggests at its end. */
 extern const char *program_path;
 
