@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh SCRIPTS CC: scripts/run.sh starts the example of an unchanged build at once: it runs neither setup.sh nor CMake. After a change of
-# a source, a new or removed file, or a change of the configuration it builds again. A failed build does not count as a build.
+# a source, a new or removed file, a change of the configuration, or on another processor it builds again. A failed build does not
+# count as a build.
 set -eu
 scripts=$1 cc=$(command -v "$2")
 work=$(readlink -f "$(mktemp -d)")
@@ -59,3 +60,5 @@ runs "after a change of the configuration" 9 some
 runs "unchanged after that too" 9 0
 rm build/core/examples/hello
 runs "without the program" 9 some
+echo "the features of another processor" >build/core/run/hello
+runs "on another processor" 9 some
