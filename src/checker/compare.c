@@ -26,8 +26,8 @@ static double distance_between(double analytic, double numeric)
     return isnan(difference) ? INFINITY : difference;
 }
 
-/* Returns whether a = b. Both are analytic sums. They may differ by rounding of terms of this total size, and by the
- * error of the quotients that confirmed the terms. */
+/* Returns whether a = b. Both are analytic sums. They may differ by rounding: `size` is the sum of the
+ * magnitudes of their terms. They may also differ by the error of the quotients that confirmed the terms. */
 static bool sums_agree(const th_checker *checker, double a, double b, double size, double error)
 {
     const double relative =
@@ -35,7 +35,7 @@ static bool sums_agree(const th_checker *checker, double a, double b, double siz
     return fabs(a - b) <= relative * size + error; /* NaN fails */
 }
 
-/* Records the worst element of a leaf. A wrong element counts more than one that the check cannot tell. */
+/* Records the worst element of a leaf. A wrong element counts more than an undecided one. */
 static void note_worst(th_finding *finding, int64_t element, double analytic, const th_verdict *verdict)
 {
     const th_verdict_kind kind = finding->verdict.kind;
@@ -49,7 +49,7 @@ static void note_worst(th_finding *finding, int64_t element, double analytic, co
     finding->verdict = *verdict;
 }
 
-/* Selects the finding to report: the first leaf that is wrong, or else the first that the check cannot tell. */
+/* Selects the finding to report: the first leaf that is wrong, or else the first undecided leaf. */
 static void select_finding(th_finding *selected, const th_finding *finding)
 {
     if (finding->verdict.kind == TH_WRONG || (finding->verdict.kind == TH_CANNOT_TELL && selected->leaf == NULL))
@@ -98,7 +98,7 @@ static th_tensor_impl *run_recorded(th_checker *checker)
     if (th_tensor_numel(output) == checker->rows && output->requires_gradient)
         return output;
     th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
-            "the output changes its shape, or whether it requires a gradient, from run to run");
+            "the output's shape, or whether it requires a gradient, differs between runs");
     return NULL;
 }
 
@@ -107,11 +107,11 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 /* The arrays of a comparison. */
 typedef struct compare_workspace {
     double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
-    double *unit;               /* [rows]: 0 between backwards; NULL in fast mode */
+    double *selector;           /* [rows]: selects an output for a backward, otherwise 0; NULL in fast mode */
     double *cotangent;          /* [rows]: random */
     double *gradient_once,
-        *gradient_twice;       /* [columns]: gradients after one and after two backwards under the cotangent */
-    double *expected;          /* [columns]: difference quotients for once; fast mode: NaN where not sampled */
+        *gradient_twice; /* [columns]: gradients after one and after two backwards under the cotangent */
+    double *expected;    /* [columns]: the numeric counterpart of gradient_once; fast mode: NaN where not sampled */
     double *direction, *start; /* [columns] */
     unsigned char *state;      /* [columns]: th_verdict_kind */
     double largest;            /* largest analytic derivative of the leaf */
@@ -130,9 +130,10 @@ static bool compute_analytic_gradients(th_checker *checker, compare_workspace *w
     }
     for (int64_t j = 0; j < checker->rows && good; j++) {
         if (work->analytic) {
-            work->unit[j] = 1;
-            good = th_checker_compute_gradients(checker, output, work->unit, 1, work->analytic + j * checker->columns);
-            work->unit[j] = 0;
+            work->selector[j] = 1;
+            good =
+                th_checker_compute_gradients(checker, output, work->selector, 1, work->analytic + j * checker->columns);
+            work->selector[j] = 0;
         } else if (isinf(checker->base[j])) { /* an infinite output would hide the others */
             work->cotangent[j] = 0;
         }
@@ -144,9 +145,9 @@ static bool compute_analytic_gradients(th_checker *checker, compare_workspace *w
 
 /* -- full mode: the whole Jacobian -- */
 
-/* Compares two sums in one column: backward under all outputs at once, and two backwards. */
-static void compare_sums(th_checker *checker, const compare_workspace *work, int64_t column, double error,
-                         th_verdict *verdict, double *analytic, th_finding *finding)
+/* Checks in one column that gradients add up over the outputs, and over two backwards. */
+static void check_sums(th_checker *checker, const compare_workspace *work, int64_t column, double error,
+                       th_verdict *verdict, double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
@@ -192,7 +193,7 @@ static bool compare_element(th_checker *checker, compare_workspace *work, th_lea
     if (state == TH_RIGHT) {
         th_verdict verdict = {.kind = TH_RIGHT};
         double analytic = 0;
-        compare_sums(checker, work, column, error, &verdict, &analytic, finding);
+        check_sums(checker, work, column, error, &verdict, &analytic, finding);
         state = verdict.kind;
         if (state == TH_WRONG)
             note_worst(finding, element, analytic, &verdict);
@@ -212,7 +213,7 @@ static bool compare_zero_derivatives(th_checker *checker, compare_workspace *wor
     th_line line =
         random_direction(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
     line.thorough = true;
-    if (!th_compare_line(&work->comparison, &line, work->unit, 1)) /* all 0 */
+    if (!th_compare_line(&work->comparison, &line, work->selector, 1)) /* all 0 */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
         if (work->comparison.verdict[j].kind == TH_WRONG)
@@ -314,7 +315,7 @@ static bool compare_sample(th_checker *checker, compare_workspace *work, th_leaf
     return true;
 }
 
-static bool are_all_zero(const double *values, int64_t count)
+static bool are_all_zero_or_nan(const double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (values[i] != 0 && !isnan(values[i]))
@@ -333,14 +334,14 @@ static bool compare_leaf_fast(th_checker *checker, compare_workspace *work, th_l
         if (!compare_sample(checker, work, leaf, leaf->numel <= samples ? s : choose_element(checker, work, leaf, s),
                             finding))
             return false;
-    const bool gradient_is_zero = are_all_zero(work->gradient_once + leaf->first_column, leaf->numel) &&
-                                  are_all_zero(finding->numeric_vector, leaf->numel);
-    /* If every element was compared, a direction is useful only for larger steps, where all derivatives are 0.
-     * Elsewhere it may cross kinks near several elements at once, which look like a mistake. */
-    if ((leaf->numel <= samples && !gradient_is_zero) || checker->at_kinks)
+    const bool derivatives_are_zero = are_all_zero_or_nan(work->gradient_once + leaf->first_column, leaf->numel) &&
+                                      are_all_zero_or_nan(finding->numeric_vector, leaf->numel);
+    /* Once every element was compared, a direction helps only if all derivatives are 0, by its longer steps. Otherwise it
+     * may cross the kinks of several elements, and they look like a mistake. */
+    if ((leaf->numel <= samples && !derivatives_are_zero) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
-        if (!compare_direction(checker, work, leaf, gradient_is_zero && d == 0, finding))
+        if (!compare_direction(checker, work, leaf, derivatives_are_zero && d == 0, finding))
             return false;
     return true;
 }
@@ -387,8 +388,8 @@ bool th_checker_compare(th_checker *checker, bool full)
     work.start = work.direction + columns;
     work.state = (unsigned char *)(work.start + columns);
     if (full) {
-        work.unit = work.start + columns + (columns + 7) / 8;
-        work.analytic = work.unit + rows;
+        work.selector = work.start + columns + (columns + 7) / 8;
+        work.analytic = work.selector + rows;
         work.numeric = work.analytic + rows * columns;
     }
     const bool good = th_comparison_init(&work.comparison, checker, full ? NULL : work.cotangent, full ? rows : 1) &&

@@ -22,7 +22,7 @@ static bool new_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtype
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
-        th_fail(ctx, TH_ERROR_SHAPE, operation, "the size of a parameter in bytes overflows");
+        th_fail(ctx, TH_ERROR_SHAPE, operation, "the size of a tensor in bytes overflows");
         return false;
     }
     th_block *block = th_block_new(ctx, &ctx->owned_memory, bytes, operation);
@@ -53,7 +53,7 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 /* -- outside tensors -- */
 
 /* Moves the tensor of a leaf, with its values, to memory of the checker, and gives it a new gradient buffer. Owned
- * tensors are contiguous, so both memories are. */
+ * tensors are contiguous, so both copies are. */
 static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
     if (!new_storage(checker->ctx, t, checker->dtype, &leaf->values))
@@ -75,7 +75,7 @@ static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl
     return true;
 }
 
-/* Restores the tensor of a leaf. If the function freed it, it stays marked as freed. */
+/* Restores the tensor of a leaf. A tensor that the function freed stays freed. */
 static void move_back(th_checker *checker, th_leaf *leaf)
 {
     th_tensor_impl *t = leaf->tensor;
@@ -126,7 +126,7 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
     }
 }
 
-/* Converts a constant in the memory of the step. It needs no leaf, because it ends with the step. */
+/* Converts a constant that lives in step memory. It needs no leaf, because the step ends it. */
 static void convert_constant(const th_checker *checker, th_tensor_impl *t)
 {
     th_context *ctx = checker->ctx;
@@ -156,8 +156,8 @@ static void note_recording_off(th_checker *checker)
         snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
 }
 
-/* Changes every element of a result by a unit in the last place, up or down. A view has the elements of another tensor,
- * which the operation of the view has read. */
+/* Changes every element of a result by a unit in the last place, up or down. It skips views: their source was
+ * perturbed already. */
 static void perturb_result(th_checker *checker, th_tensor_impl *t)
 {
     const double unit = th_rounding_unit(checker);
@@ -302,7 +302,7 @@ void th_leaves_reset(th_checker *checker)
  * belong to their modules. */
 static void release_made(th_checker *checker)
 {
-    int64_t waiting = 0;
+    int64_t n_kept = 0;
     for (int64_t i = 0; i < checker->made_tensors.count; i++) {
         th_tensor_impl **entry = th_pool_at(&checker->made_tensors, i), *t = *entry;
         const bool freed = t->life == TH_LIFE_FREED;
@@ -312,16 +312,16 @@ static void release_made(th_checker *checker)
             t->check_role = TH_CHECK_OUTSIDE;
         } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->check_role == TH_CHECK_FIRST_RUN))) {
             t->check_role = TH_CHECK_FIRST_RUN;
-            *(th_tensor_impl **)th_pool_at(&checker->made_tensors, waiting++) = t;
+            *(th_tensor_impl **)th_pool_at(&checker->made_tensors, n_kept++) = t;
         } else {
             t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
         }
     }
-    checker->made_tensors.count = waiting;
+    checker->made_tensors.count = n_kept;
 }
 
-/* Restores the values of a leaf that the run wrote to, or read through th_data, which allows writing. If the first run
+/* Restores the values of a leaf after a write, or after a call of th_data. If the first run
  * changed an input or a parameter, it is an error: backward and the difference quotients would see different values. */
 static void restore_values(th_checker *checker, th_leaf *leaf)
 {
@@ -330,7 +330,7 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
     const size_t bytes =
-        (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory behind the elements is uninitialized */
+        (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory after the elements is uninitialized */
     leaf->version = t->storage->version;
     if (!leaf->is_copy) {
         if (!new_storage(ctx, t, checker->dtype, &converted))
@@ -383,9 +383,9 @@ void th_leaves_end(th_checker *checker)
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
         th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
-        const bool waiting = t->check_role && t->life == TH_LIFE_FREED;
+        const bool freed_by_function = t->check_role && t->life == TH_LIFE_FREED;
         t->check_role = 0;
-        if (waiting) {
+        if (freed_by_function) {
             t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);
         }

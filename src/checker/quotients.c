@@ -6,7 +6,7 @@
 
 #include "kernels/elementwise/scalar.h"
 
-double th_line_magnitude(const th_line *line)
+double th_line_step_factor(const th_line *line)
 {
     return line->direction || isinf(line->x) ? 1 : fmax(1, fabs(line->x));
 }
@@ -43,7 +43,7 @@ void th_quotients_start(th_quotients *quotients)
 static double step_length(const th_checker *checker, const th_line *line, int k)
 {
     const th_gradient_options *o = &checker->options;
-    double length = (o->step > 0 ? o->step : th_limits.step[o->float32]) * th_line_magnitude(line);
+    double length = (o->step > 0 ? o->step : th_limits.step[o->float32]) * th_line_step_factor(line);
     if (line->direction)
         length *= line->leaf->numel > 1 ? 4 / sqrt((double)line->leaf->numel) : 4;
     return length * th_scalar_pow(th_limits.ratio[o->float32], k - TH_USUAL_STEP);
@@ -102,7 +102,7 @@ static double move_point(const th_line *line, double h)
     return h;
 }
 
-bool th_quotients_step(th_quotients *quotients, const th_line *line, int k)
+bool th_quotients_run_step(th_quotients *quotients, const th_line *line, int k)
 {
     th_checker *checker = quotients->checker;
     const double h = step_length(checker, line, k), x = line->direction || isinf(line->x) ? 0 : line->x;

@@ -12,14 +12,15 @@ typedef struct th_line {
     double x;                /* the element's value */
     const double *direction; /* [numel], or NULL: the line moves one element */
     const double *start;     /* [numel]: the leaf's values, if there is a direction */
-    double scale;            /* with a direction: size of the terms of the analytic derivative, which may cancel */
-    double weight;           /* with a direction: size of x times derivative, for the rounding of the point itself */
-    double largest;          /* largest analytic derivative of the leaf; 0: unknown */
-    bool thorough;           /* nothing depends on the leaf so far: try only the usual step and longer ones */
-    bool brief;              /* the leaf is wrong already: find out only whether this derivative is wrong, too */
+    double scale;            /* with a direction: root of the sum of squares of the terms of the analytic derivative */
+    double
+        weight; /* with a direction: the same of the products of x and derivative. It bounds the rounding of the point */
+    double largest; /* largest analytic derivative of the leaf; 0: unknown */
+    bool thorough;  /* no step has shown a dependence on the leaf: try only the usual step and longer ones */
+    bool brief;     /* the leaf is wrong already: only find out whether this derivative is wrong, too */
 } th_line;
 
-/* Step k is a pair of runs on both sides of the point: k = 0 is the shortest, TH_STEPS - 1 the longest. */
+/* Step k is a pair of runs on both sides of the point. Step 0 is the shortest, step TH_STEPS - 1 the longest. */
 typedef struct th_quotients {
     th_checker *checker;
     const double *cotangent; /* [rows]: compares <cotangent, output>; NULL: each output by itself */
@@ -37,9 +38,9 @@ void th_quotients_free(th_quotients *quotients);
 void th_quotients_start(th_quotients *quotients);
 /* Runs the function on both sides of the point, at the distance of step k. Skips a step that the rounding of the inputs
  * hides. Returns false if a run failed. */
-bool th_quotients_step(th_quotients *quotients, const th_line *line, int k);
+bool th_quotients_run_step(th_quotients *quotients, const th_line *line, int k);
 
-/* The results of step k are three arrays of [count] numbers. This one has the quotients. */
+/* Returns the quotients of step k, [count]. The next two functions return the other results of the step. */
 static inline double *th_quotients_of(const th_quotients *quotients, int k)
 {
     return quotients->step + 3 * k * quotients->count;
@@ -55,7 +56,7 @@ static inline double *th_roundings_of(const th_quotients *quotients, int k)
     return th_bends_of(quotients, k) + quotients->count;
 }
 
-/* Returns the factor of all steps along a line: max(1, |x|) for an element. */
-double th_line_magnitude(const th_line *line);
+/* Returns what multiplies the length of every step along a line: max(1, |x|) for an element. */
+double th_line_step_factor(const th_line *line);
 
 #endif

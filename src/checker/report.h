@@ -4,7 +4,7 @@
 
 #include "checker/verdict.h"
 
-/* A leaf whose gradient is not right, and everything that is known of it. */
+/* The result for one leaf, and what is known of its worst element. */
 typedef struct th_finding {
     const th_leaf *leaf;
     int64_t element; /* the worst one */
@@ -16,8 +16,8 @@ typedef struct th_finding {
     const double *analytic_vector, *numeric_vector;
     const unsigned char *state; /* [numel]: th_verdict_kind */
     bool alone;                 /* some element is wrong by itself */
-    bool overwrites;            /* no element is wrong by itself, but a second backward does not add its gradient */
-    bool nonlinear;             /* no element is wrong by itself, but the gradients of several outputs do not add up */
+    bool overwrites;      /* no element is wrong by itself, but a second backward does not accumulate the gradient */
+    bool nonlinear;       /* no element is wrong by itself, but the gradients of several outputs do not add up */
     bool along_direction; /* fast mode: a direction through the leaf is wrong, but no element is known to be wrong */
     th_shape output_shape;
 } th_finding;

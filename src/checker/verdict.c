@@ -366,7 +366,8 @@ static int steps_to_try(const th_comparison *comparison, const th_line *line)
 static derivative derivatives_of(const th_quotients *quotients, const th_line *line)
 {
     const th_checker *checker = quotients->checker;
-    const double outputs = quotients->cotangent ? sqrt((double)checker->rows) : 1, magnitude = th_line_magnitude(line);
+    const double outputs = quotients->cotangent ? sqrt((double)checker->rows) : 1,
+                 magnitude = th_line_step_factor(line);
     return (derivative){.quotients = quotients,
                         .float32 = checker->options.float32,
                         .scale = line->scale,
@@ -408,7 +409,7 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
     th_quotients_start(quotients);
     int64_t undecided = quotients->count;
     for (int i = 0; i < steps && undecided > 0; i++) {
-        if (!th_quotients_step(quotients, line, TH_USUAL_STEP + order[i]))
+        if (!th_quotients_run_step(quotients, line, TH_USUAL_STEP + order[i]))
             return false;
         undecided = 0;
         for (int64_t j = 0; j < quotients->count; j++) {

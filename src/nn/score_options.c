@@ -18,11 +18,11 @@ static void clear_factors(th_rotary_scaling *s)
     s->n_factors = 0;
 }
 
-th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation)
+th_status th_score_options_copy(th_context *ctx, th_score_options *options, const char *operation)
 {
-    th_rotary_scaling *s = &scores->rotary_scaling;
+    th_rotary_scaling *s = &options->rotary_scaling;
     const bool given = s->short_factor && s->long_factor && s->n_factors > 0 && s->n_factors <= INT32_MAX;
-    if (!scores->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
+    if (!options->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
         clear_factors(s);
         return TH_OK;
     }
@@ -55,9 +55,9 @@ bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, 
     return true;
 }
 
-void th_score_options_release(th_context *ctx, th_score_options *scores)
+void th_score_options_release(th_context *ctx, th_score_options *options)
 {
-    th_rotary_scaling *s = &scores->rotary_scaling;
+    th_rotary_scaling *s = &options->rotary_scaling;
     th_release(ctx, (void *)(uintptr_t)s->short_factor, factor_bytes(s));
     clear_factors(s);
 }

@@ -17,13 +17,13 @@
 
 /* Replaces the arrays by copies. After an error the options have no arrays. Options that no layer uses may be invalid.
  */
-th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation);
+th_status th_score_options_copy(th_context *ctx, th_score_options *options, const char *operation);
 
 /* Replaces the arrays of th_score_options_copy by copies that live as long as the nodes of the tape. Backward reads
  * them, also after the layer is freed. Returns false with an error pending. */
 bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation);
 
 /* Releases the arrays: one block of th_allocate with the short factors, then the long ones. */
-TH_PRIVATE_API void th_score_options_release(th_context *ctx, th_score_options *scores);
+TH_PRIVATE_API void th_score_options_release(th_context *ctx, th_score_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* The context inside the library: its fields, and the functions on them by subject. */
+/* Includes the fields of the context and its functions. */
 #ifndef TH_TENSOR_CONTEXT_H
 #define TH_TENSOR_CONTEXT_H
 

@@ -51,7 +51,7 @@ static void forget(th_optimizer *o, th_optimizer_parameter *removed)
     memmove(removed, removed + 1, (size_t)(&o->parameters[o->count] - removed) * sizeof *removed);
     o->sorted = false;
     th_moments_drop_unused(o);
-    th_shards_forget(o);
+    th_shards_discard_sums(o);
 }
 
 static void forget_parameter(th_context *ctx, void *object, const th_tensor_impl *parameter)
@@ -127,7 +127,7 @@ static void move(th_context *ctx, void *object)
     }
     th_moments_drop_unused(o);
     if (moved)
-        th_shards_forget(o);
+        th_shards_discard_sums(o);
 }
 
 static void read(th_context *ctx, void *object)

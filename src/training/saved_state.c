@@ -57,7 +57,7 @@ void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps)
 
 void th_optimizer_forget_loop(th_optimizer *o)
 {
-    th_shards_restart(o);
+    th_shards_end_loop(o);
     th_forget_local_steps(o);
 }
 

@@ -33,8 +33,9 @@ static th_status check_backward(const th_optimizer *o)
 /* Checks whether a step is possible now. */
 static bool can_begin(th_optimizer *o)
 {
-    return !th_failed(o->ctx) && th_refuse_in_check(o->ctx, "optimizer_step") == TH_OK && th_shards_check(o) == TH_OK &&
-           th_optimizer_check_additions(o) == TH_OK && check_backward(o) == TH_OK;
+    return !th_failed(o->ctx) && th_refuse_in_check(o->ctx, "optimizer_step") == TH_OK &&
+           th_shards_check_complete(o) == TH_OK && th_optimizer_check_additions(o) == TH_OK &&
+           check_backward(o) == TH_OK;
 }
 
 /* -- collect -- */
@@ -68,7 +69,7 @@ static th_status collect(th_optimizer *o)
 
 /* Sets the norm and the loss of the step. Returns the factor of the sums in the update. It is 1 / weight, or less to clip
  * the gradients. */
-static double clip(th_optimizer *o, const th_gradient_sums *sums)
+static double clip(th_optimizer *o, const th_step_sums *sums)
 {
     o->loss = sums->loss / sums->weight;
     o->norm = fmin(sums->norm / sums->weight, DBL_MAX);
@@ -81,7 +82,7 @@ static double clip(th_optimizer *o, const th_gradient_sums *sums)
  * that, the gradients are multiplied before. */
 static th_status update(th_optimizer *o)
 {
-    th_gradient_sums sums;
+    th_step_sums sums;
     if (o->ctx->options.shapes_only)
         return o->ctx->error;
     if (o->sharing->sum_gradients(o, &sums) != TH_OK)
@@ -106,7 +107,7 @@ static void finish(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
     o->backwards = o->ctx->backward_count;
-    th_shards_restart(o);
+    th_shards_end_loop(o);
     th_random_finish_step(o->ctx);
 }
 
@@ -117,7 +118,7 @@ static th_status reject(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (th_has_gradient(o->parameters[i].tensor))
             th_gradient_mark_finished(o->parameters[i].tensor);
-    th_shards_restart(o);
+    th_shards_end_loop(o);
     th_random_repeat_step(o->ctx);
     return o->ctx->error;
 }
@@ -128,7 +129,7 @@ static th_status run(th_optimizer *o)
     if (can_begin(o))
         (void)collect(o);
     else if (o->shards.processes == 1) {
-        th_shards_restart(o);
+        th_shards_end_loop(o);
         return o->ctx->error;
     }
     if (update(o) != TH_OK)

@@ -208,7 +208,8 @@ double th_rotary_usual_base(const th_family *family, bool window);
  * although it is outside their vocabulary: then they have no end token. Any other token outside is an error. */
 void th_end_tokens_read(const th_config *c, th_foreign_config *read);
 /* Replaces the end tokens by the end tokens in a generation_config.json, if that file has some. */
-void th_end_tokens_replace(th_context *ctx, const char *operation, const char *path, th_foreign_config *read);
+void th_end_tokens_read_generation_config(th_context *ctx, const char *operation, const char *path,
+                                          th_foreign_config *read);
 
 /* -- the same attention with another pairing of rotary positions (halves.c) -- */
 

@@ -10,7 +10,7 @@ static const th_tensor_name norms[] = {
 };
 
 /* The fields after the sizes. */
-#define OTHER_FIELDS                                                                                                   \
+#define SHARED_FIELDS                                                                                                  \
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 4},                                              \
         {"head_dim", TH_SIZE(block.head_width), .default_value = 256},                                                 \
         {"hidden_activation", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation),                      \
@@ -27,7 +27,7 @@ static const th_tensor_name norms[] = {
 
 static const th_family_field gemma2[] = {
     TH_LLAMA_SIZES(256000, 8192, 2304, 9216, 26, 8),
-    OTHER_FIELDS,
+    SHARED_FIELDS,
     {"attn_logit_softcapping", TH_CAP(block.scores.soft_cap), .default_value = 50, .optional = true},
     {"final_logit_softcapping", TH_CAP(logit_soft_cap), .default_value = 30, .optional = true},
     {0},
@@ -47,7 +47,7 @@ const th_family th_family_gemma2 = {
 
 static const th_family_field gemma3[] = {
     TH_LLAMA_SIZES(262208, 131072, 2304, 9216, 26, 8),
-    OTHER_FIELDS,
+    SHARED_FIELDS,
     /* versions of transformers differ in whether they use attn_logit_softcapping */
     {"attn_logit_softcapping", .kind = TH_FIELD_NULL},
     {"final_logit_softcapping", TH_CAP(logit_soft_cap), .default_value = 0, .optional = true},

@@ -20,7 +20,7 @@ enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
 /* -- the parameters of a model (parameter_list.c) -- */
 typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
-    int64_t in_optimizer;               /* index in the optimizer, or -1 */
+    int64_t optimizer_index;            /* index in the optimizer, or -1 */
     const th_safetensors_entry *stored; /* the tensor in the file; NULL: the parameter stays as it is */
     bool only_checksum;                 /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
@@ -49,7 +49,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
 /* Reports weights that are not used. Other tensors of a checkpoint are not reported. */
 void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d);
 /* Reads every parameter that was found, and clears the gradients. */
-th_status th_parameter_list_read(const th_parameter_list *list, const char *operation);
+th_status th_parameter_list_load_values(const th_parameter_list *list, const char *operation);
 
 /* Returns whether the checkpoint is saved without the parameter: without_frozen, and it is frozen. */
 static inline bool th_is_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
@@ -85,6 +85,6 @@ th_status th_checksums_verify_header(const th_safetensors *file, const char *ope
 th_status th_checksums_verify_tensor(const th_safetensors *file, const th_safetensors_entry *tensor,
                                      const char *operation);
 /* Verifies all checksums. TH_ERROR_FILE names the first wrong one. */
-th_status th_checksums_verify_all(const th_safetensors *file, const char *operation);
+th_status th_checksums_verify_tensors(const th_safetensors *file, const char *operation);
 
 #endif

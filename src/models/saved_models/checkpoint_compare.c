@@ -73,7 +73,7 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
         const th_listed_parameter *p = &list->parameter[i];
         const json_t *saved = json_object_get(parameters, p->name);
         const int64_t group = json_integer_value(json_object_get(saved, "group"));
-        const int64_t current = p->in_optimizer >= 0 ? c->optimizer->parameters[p->in_optimizer].group : -1;
+        const int64_t current = p->optimizer_index >= 0 ? c->optimizer->parameters[p->optimizer_index].group : -1;
         if (saved == NULL)
             th_report_difference(d, TH_MISSING, "missing: the state of %s", p->name);
         else if ((group < 0) != (current < 0))

@@ -36,7 +36,7 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
 {
     char name[TH_SAVED_NAME_SIZE];
     const th_safetensors_entry *entry = find_moment(file, o, p, k);
-    const th_array ours = th_saved_tensor(o, p->in_optimizer, k);
+    const th_array ours = th_saved_tensor(o, p->optimizer_index, k);
     th_saved_tensor_name(o, k, name);
     if (!stepped && entry)
         th_report_difference(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name,
@@ -57,7 +57,7 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         const bool stepped = th_state_steps(state, p->name) > 0;
-        for (int k = 0; p->in_optimizer >= 0 && k < th_saved_tensor_count(o); k++)
+        for (int k = 0; p->optimizer_index >= 0 && k < th_saved_tensor_count(o); k++)
             compare_moment(file, o, p, k, stepped, d);
     }
 }
@@ -66,8 +66,8 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
 static th_status read_moment(const th_safetensors_entry *entry, const th_optimizer *o, const th_listed_parameter *p,
                              int k)
 {
-    const th_dtype dtype = th_saved_tensor(o, p->in_optimizer, k).dtype;
-    const th_moment_part part = th_saved_tensor_part(o, p->in_optimizer, k);
+    const th_dtype dtype = th_saved_tensor(o, p->optimizer_index, k).dtype;
+    const th_moment_part part = th_saved_tensor_part(o, p->optimizer_index, k);
     const size_t bytes = part.end - part.begin;
     if (bytes == 0)
         return TH_OK;
@@ -85,8 +85,8 @@ static th_status allocate_moments(const json_t *state, th_optimizer *o, const th
 {
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->in_optimizer >= 0)
-            o->parameters[p->in_optimizer].stored = th_state_steps(state, p->name) > 0;
+        if (p->optimizer_index >= 0)
+            o->parameters[p->optimizer_index].stored = th_state_steps(state, p->name) > 0;
     }
     return th_moments_ensure(o);
 }
@@ -96,7 +96,7 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
 {
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
+        if (p->optimizer_index < 0 || th_state_steps(state, p->name) == 0)
             continue;
         for (int k = 0; k < th_saved_tensor_count(o); k++)
             if (read_moment(find_moment(file, o, p, k), o, p, k) != TH_OK)
@@ -149,11 +149,11 @@ static th_status load_state(const th_safetensors *file, const json_t *state, con
 {
     th_status status = compare_file(file, state, c, list, path);
     if (status == TH_OK) /* (a file that does not fit is not read to its end) */
-        status = th_checksums_verify_all(file, operation);
+        status = th_checksums_verify_tensors(file, operation);
     if (status == TH_OK && c->optimizer)
         status = allocate_moments(state, c->optimizer, list);
     if (status == TH_OK)
-        status = th_parameter_list_read(list, operation_that_changes);
+        status = th_parameter_list_load_values(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)
         status = read_moments(file, state, c->optimizer, list);
     if (status == TH_OK)
@@ -229,7 +229,7 @@ th_status th_checkpoint_verify(th_context *ctx, const char *path)
     if (!th_usable_context(ctx, reader))
         return th_error_code(ctx);
     th_safetensors *file = open_checkpoint(ctx, path, reader);
-    const th_status status = file ? th_checksums_verify_all(file, reader) : th_error_code(ctx);
+    const th_status status = file ? th_checksums_verify_tensors(file, reader) : th_error_code(ctx);
     th_safetensors_close(file);
     return status;
 }

@@ -45,7 +45,7 @@ static th_status check_gradients(const saving *s)
     const th_optimizer *o = s->checkpoint->optimizer;
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->in_optimizer >= 0 && th_gradient_buffer_is_started(th_gradient_buffer_of(p->tensor)))
+        if (p->optimizer_index >= 0 && th_gradient_buffer_is_started(th_gradient_buffer_of(p->tensor)))
             return th_fail(list->ctx, TH_ERROR_STATE, operation,
                            "%s has a gradient that no step has used yet: save a checkpoint between steps", p->name);
     }
@@ -79,7 +79,7 @@ static th_status check_arguments(saving *s)
 
 static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
 {
-    return p->in_optimizer >= 0 && th_saved_updates(o, p->in_optimizer) > 0;
+    return p->optimizer_index >= 0 && th_saved_updates(o, p->optimizer_index) > 0;
 }
 
 /* Lists the weights, then the moments of parameters that have taken steps. Sets the number of tensors. */
@@ -98,10 +98,10 @@ static void fill_lists(saving *s)
         for (int k = 0; o && has_moments(o, p) && k < th_saved_tensor_count(o); k++, moment++) {
             char name[TH_SAVED_NAME_SIZE];
             th_saved_tensor_name(o, k, name);
-            *moment = (th_saved_moment){.parameter = p->in_optimizer, .tensor = k};
+            *moment = (th_saved_moment){.parameter = p->optimizer_index, .tensor = k};
             snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, name, p->name);
             *next++ = (th_safetensors_item){
-                .name = moment->name, .array = th_saved_tensor(o, p->in_optimizer, k), .source = moment};
+                .name = moment->name, .array = th_saved_tensor(o, p->optimizer_index, k), .source = moment};
         }
     }
     s->count = next - s->tensor;

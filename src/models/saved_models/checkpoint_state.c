@@ -111,7 +111,7 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
 /* Returns the parameter's group; -1 if the optimizer does not have the parameter. */
 static int group_index(const th_optimizer *o, const th_listed_parameter *p)
 {
-    return p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].group : -1;
+    return p->optimizer_index >= 0 ? o->parameters[p->optimizer_index].group : -1;
 }
 
 uint32_t th_parameter_crc32c(const th_tensor_impl *t)
@@ -126,8 +126,8 @@ static json_t *parameters_json(const th_checkpoint *c, const th_parameter_list *
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         json_t *parameter = json_object();
-        put_member(parameter, "steps", json_integer(p->in_optimizer >= 0 ? th_saved_updates(o, p->in_optimizer) : 0),
-                   complete);
+        put_member(parameter, "steps",
+                   json_integer(p->optimizer_index >= 0 ? th_saved_updates(o, p->optimizer_index) : 0), complete);
         put_member(parameter, "group", json_integer(group_index(o, p)), complete);
         put_member(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);
         if (th_is_saved_elsewhere(c, p))
@@ -379,8 +379,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
         const th_listed_parameter *p = &list->parameter[i];
         p->tensor->requires_gradient = th_is_floating(p->tensor->dtype) &&
                                        json_is_false(json_object_get(find_parameter(state, p->name), "frozen"));
-        if (p->in_optimizer >= 0)
-            th_optimizer_set_steps(c->optimizer, p->in_optimizer, th_state_steps(state, p->name));
+        if (p->optimizer_index >= 0)
+            th_optimizer_set_steps(c->optimizer, p->optimizer_index, th_state_steps(state, p->name));
     }
     if (c->optimizer)
         c->optimizer->learning_rate =

@@ -1,5 +1,5 @@
-/* The checksums of a checkpoint. They are the last tensor of the file: one CRC-32C for each tensor in the order of the
- * file, then one for all bytes before the tensors. */
+/* The checksums of a checkpoint are the last tensor of the file. It has one CRC-32C for each tensor in the order of the
+ * file. The last one is for all bytes before the tensors. */
 #include <string.h>
 
 #include "models/core/context.h"
@@ -16,7 +16,7 @@ static th_status read_sum(th_context *ctx, const th_safetensors_entry *sums, int
     return th_safetensors_file_bytes(ctx, sums->file, sums->begin + i * 4, sum, sizeof *sum, operation);
 }
 
-/* Returns the tensor of the checksums, the last one of the file. NULL with the error stored. */
+/* Returns the tensor of the checksums, the last one of the file. Returns NULL after storing an error. */
 static const th_safetensors_entry *find_sums(const th_safetensors *f, const char *operation)
 {
     const th_safetensors_file *file = &f->file[0];
@@ -57,7 +57,7 @@ th_status th_checksums_verify_tensor(const th_safetensors *f, const th_safetenso
     return fail(file, f->ctx, operation, reason);
 }
 
-th_status th_checksums_verify_all(const th_safetensors *f, const char *operation)
+th_status th_checksums_verify_tensors(const th_safetensors *f, const char *operation)
 {
     th_status status = TH_OK;
     for (int64_t i = 0; i < f->file[0].count - 1 && status == TH_OK; i++)

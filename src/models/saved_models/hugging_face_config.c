@@ -82,7 +82,7 @@ static void read_generation_config(th_context *ctx, const char *operation, const
 {
     char path[TH_MAX_PATH];
     if (th_hugging_face_path(ctx, operation, folder, "generation_config.json", path) && access(path, F_OK) == 0)
-        th_end_tokens_replace(ctx, operation, path, read);
+        th_end_tokens_read_generation_config(ctx, operation, path, read);
 }
 
 th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens, int *count)

@@ -42,11 +42,11 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     int64_t hint = 0, found = 0;
     th_listed_parameter *p = list->parameter;
     for (th_parameter_iterator it = th_module_parameters(m); th_parameter_next(&it); p++) {
-        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .in_optimizer = -1};
+        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .optimizer_index = -1};
         strcpy(p->name, it.name);
         if (o)
-            p->in_optimizer = th_optimizer_index(o, p->tensor, &hint);
-        found += p->in_optimizer >= 0;
+            p->optimizer_index = th_optimizer_index(o, p->tensor, &hint);
+        found += p->optimizer_index >= 0;
     }
     if (o && found != o->count)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
@@ -71,7 +71,7 @@ void th_parameter_list_end(th_parameter_list *list)
 
 /* -- comparing with a file -- */
 
-/* Returns the index in by_name; -1 if the file does not have the name. */
+/* Returns the index in by_name. Returns -1 if the name is absent. */
 static int64_t find_index(const th_safetensors *file, const char *name)
 {
     int64_t low = 0, high = file->count;
@@ -143,7 +143,7 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
     }
 }
 
-th_status th_parameter_list_read(const th_parameter_list *list, const char *operation)
+th_status th_parameter_list_load_values(const th_parameter_list *list, const char *operation)
 {
     th_observers_read(list->ctx);
     for (int64_t i = 0; i < list->count; i++) {

@@ -83,7 +83,7 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     if (status == TH_OK && checkpoint) /* (a file that does not fit is not read to its end) */
         status = verify_checksums(file, &list, operation);
     if (status == TH_OK)
-        status = th_parameter_list_read(&list, "weights_load (some numbers may have changed)");
+        status = th_parameter_list_load_values(&list, "weights_load (some numbers may have changed)");
     th_safetensors_close(file);
     th_parameter_list_end(&list);
     return status;

@@ -1,4 +1,4 @@
-/* The built-in operations. The build lists every `const th_op th_op_name = {` in src/ops in operations.def. */
+/* The built-in operations. The build writes operations.def: a line for every `const th_op th_op_name = {` in src/ops. */
 #include <string.h>
 
 #include "tapehead/op.h"

@@ -6,7 +6,7 @@
 
 /* The processes agree on errors before the step that the outer step follows. A process with an error begins its agreement
  * at once, because the others would not learn of it. */
-static th_status sum_gradients(th_optimizer *o, th_gradient_sums *sums)
+static th_status sum_gradients(th_optimizer *o, th_step_sums *sums)
 {
     if (!th_failed(o->ctx))
         th_outer_step_start(o);

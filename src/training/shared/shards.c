@@ -68,7 +68,7 @@ void th_shards_end(th_optimizer *o)
     o->shards.values = NULL;
 }
 
-void th_shards_restart(th_optimizer *o)
+void th_shards_end_loop(th_optimizer *o)
 {
     if (o->shards.looped)
         th_random_begin_shard(o->ctx, 0, o->shards.calls);
@@ -77,7 +77,7 @@ void th_shards_restart(th_optimizer *o)
     o->shards.looped = false;
 }
 
-void th_shards_forget(th_optimizer *o)
+void th_shards_discard_sums(th_optimizer *o)
 {
     free_sums(o);
     o->shards.next = o->shards.first;
@@ -258,7 +258,7 @@ th_shard th_optimizer_shards(th_optimizer *o)
     if (!th_optimizer_usable(o, "optimizer_shards"))
         return (th_shard){0};
     th_shard_state *s = &o->shards;
-    th_shards_restart(o); /* an unfinished loop */
+    th_shards_end_loop(o); /* an unfinished loop */
     memcpy(s->calls, o->ctx->calls, sizeof s->calls);
     s->looped = true;
     for (int64_t i = 0; i < o->count; i++) {
@@ -303,7 +303,7 @@ bool th_shard_next(th_shard *shard)
 
 /* -- the step -- */
 
-th_status th_shards_check(const th_optimizer *o)
+th_status th_shards_check_complete(const th_optimizer *o)
 {
     const th_shard_state *s = &o->shards;
     if (s->looped && s->next < s->end)
@@ -327,7 +327,7 @@ void th_shards_mark_due(th_optimizer *o)
         o->shards.values[0] = (th_shard_values){.weight = 1};
 }
 
-void th_shards_sum(th_optimizer *o)
+void th_shards_add_open_nodes(th_optimizer *o)
 {
     for (; o->shards.n_open > 0; o->shards.n_open--)
         combine(o, CURRENT, o->shards.n_open - 1, CURRENT, false);
@@ -336,7 +336,7 @@ void th_shards_sum(th_optimizer *o)
 /* The smallest sum of the shards' weights. With smaller ones, the factor 1 / weight would overflow in float32. */
 static const double least_weight = 1e-18;
 
-th_status th_shards_weigh(const th_optimizer *o, const th_shard_values *values, int count, th_gradient_sums *sums)
+th_status th_shards_sum_values(const th_optimizer *o, const th_shard_values *values, int count, th_step_sums *sums)
 {
     sums->weight = sums->loss = 0;
     for (int i = 0; i < count; i++) {

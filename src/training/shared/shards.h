@@ -7,7 +7,7 @@
 #include "tensor/context_struct.h"
 #include "training/shared/shard_nodes.h"
 
-/* Gradients of shards that are not yet a part of the block's own gradient: one block of memory for each open node. */
+/* Sums of shards that are not yet added to the gradient of a parameter block. Each open node has its own memory. */
 typedef struct th_shard_sums {
     struct th_parameter_block *block;
     size_t bytes;
@@ -22,16 +22,16 @@ typedef struct th_shard_values {
 } th_shard_values;
 
 /* The sums over the shards of a step. */
-typedef struct th_gradient_sums {
+typedef struct th_step_sums {
     double norm; /* of the sums of the gradients */
     double weight, loss;
-} th_gradient_sums;
+} th_step_sums;
 
 typedef struct th_shard_state {
     int rank, processes;                    /* of the group */
     int count;                              /* of a step, in all processes */
     int first, end;                         /* this process's shards */
-    int next;                               /* the shard whose gradients come next; end: all are summed */
+    int next;                               /* the next shard to sum; `end` if all are summed */
     bool looped;                            /* th_optimizer_shards was called since the last step */
     th_shard_node open[TH_MAX_SHARD_NODES]; /* nodes whose sums are in `sums`, in order */
     int n_open;
@@ -45,19 +45,19 @@ th_status th_shards_begin(th_optimizer *o, int shards, th_group *group);
 /* Frees the state. */
 void th_shards_end(th_optimizer *o);
 /* Frees the sums, for example because a block will be freed. An unfinished loop starts again. */
-void th_shards_forget(th_optimizer *o);
+void th_shards_discard_sums(th_optimizer *o);
 
-/* TH_ERROR_STATE if the program has not computed all shards of this process. */
-th_status th_shards_check(const th_optimizer *o);
+/* Returns TH_ERROR_STATE if the program has not computed all shards of this process. */
+th_status th_shards_check_complete(const th_optimizer *o);
 /* Marks the parameters that are due. Without a loop, the gradients are the gradients of the only shard. After a loop,
- * parameters whose gradients were emptied since, for example because they were frozen, are not due. */
+ * parameters whose gradients were emptied since, for example by freezing the parameter, are not due. */
 void th_shards_mark_due(th_optimizer *o);
-/* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
-void th_shards_sum(th_optimizer *o);
-/* Sets the weight and the loss of `count` shards. TH_ERROR_VALUE if the weight is too small or not finite. */
-th_status th_shards_weigh(const th_optimizer *o, const th_shard_values *values, int count, th_gradient_sums *sums);
+/* Adds the open nodes to the gradients of the blocks. These then are sums over all shards, if one process has them all. */
+void th_shards_add_open_nodes(th_optimizer *o);
+/* Sums the weights and losses of `count` shards into `sums`. Returns TH_ERROR_VALUE if the weight is too small or not finite. */
+th_status th_shards_sum_values(const th_optimizer *o, const th_shard_values *values, int count, th_step_sums *sums);
 /* Ends the loop, complete or not. The next one draws the same random numbers, unless the step is done. */
-void th_shards_restart(th_optimizer *o);
+void th_shards_end_loop(th_optimizer *o);
 
 /* Returns the sums of an open node of a block. */
 char *th_shards_node_data(const th_optimizer *o, const struct th_parameter_block *block, int open);

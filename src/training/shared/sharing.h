@@ -10,7 +10,7 @@ typedef struct th_sharing {
     th_status (*reserve)(th_optimizer *o);
     /* Sums the gradients of all shards that the update uses. Fails if a gradient is not finite. Called even if an error is
      * pending, so that the other processes learn of it; it then returns the error. */
-    th_status (*sum_gradients)(th_optimizer *o, th_gradient_sums *sums);
+    th_status (*sum_gradients)(th_optimizer *o, th_step_sums *sums);
     /* Gives updated parameters to the other processes. */
     th_status (*distribute)(th_optimizer *o);
     /* Called when the step is complete, and counts. An error is an error of what follows it. */
@@ -24,6 +24,6 @@ extern const th_sharing th_sharing_local;    /* each process takes local steps, 
 /* A function of the table that has nothing to do. */
 th_status th_share_nothing(th_optimizer *o);
 /* Sums the gradients of this process's shards. */
-th_status th_sum_own_gradients(th_optimizer *o, th_gradient_sums *sums);
+th_status th_sum_own_gradients(th_optimizer *o, th_step_sums *sums);
 
 #endif

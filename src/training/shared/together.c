@@ -6,14 +6,14 @@
 #include "training/shared/step_buffers.h"
 
 /* Afterwards the gradients of this process's part are sums over the shards of all processes. */
-static th_status sum_gradients(th_optimizer *o, th_gradient_sums *sums)
+static th_status sum_gradients(th_optimizer *o, th_step_sums *sums)
 {
     const th_shard_values *values;
     if (th_agree_on_step(o) != TH_OK || th_gather_due(o) != TH_OK ||
         th_gradient_exchange_sum(o->buffers->exchange, o) != TH_OK ||
         th_shared_norm(o, false, &sums->norm, &values) != TH_OK)
         return o->ctx->error;
-    return th_shards_weigh(o, values, o->shards.count, sums);
+    return th_shards_sum_values(o, values, o->shards.count, sums);
 }
 
 static th_status distribute(th_optimizer *o)
