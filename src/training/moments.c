@@ -121,6 +121,12 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
     if ((old && old->bytes >= block->used) || moments_in(o->reserved, block))
         return TH_OK;
     th_context *ctx = o->ctx;
+    if (old && (o->shards.processes > 1 || th_steps_are_local(o)))
+        return th_fail(
+            ctx, TH_ERROR_STATE, o->rule->name,
+            "a parameter that was frozen was cast after the moments were allocated, and is trained now; with "
+            "several processes or local steps, moments cannot grow: cast it before the first step, and "
+            "before a checkpoint is loaded");
     th_moments *m = th_allocate(ctx, sizeof *m);
     if (m == NULL)
         return th_fail_memory(ctx, o->rule->name, sizeof *m);

@@ -23,7 +23,8 @@ struct th_moments {
  * an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
- * discards them. */
+ * discards them. TH_ERROR_STATE if the block has shorter ones that cannot grow: several processes share them, or an outer
+ * step keeps more. */
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block);
 /* Uses the reserved moments. They replace shorter ones of the same blocks, with their values. */
 void th_moments_adopt_reserved(th_optimizer *o);

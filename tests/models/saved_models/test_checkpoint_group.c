@@ -745,6 +745,66 @@ START_TEST(processes_that_load_different_files_are_told_apart)
 }
 END_TEST
 
+/* -- a parameter that gets moments after the load -- */
+
+/* A model with one parameter that is trained, and one of another type that is frozen. */
+typedef struct grown {
+    th_context *ctx;
+    th_module *late;
+    th_tensor *v;
+    th_checkpoint checkpoint;
+} grown;
+
+static grown grown_new(const th_transport *transport, int local_steps)
+{
+    th_context *c = th_context_new(&(th_context_options){.seed = 7, .threads = 1});
+    th_group *group = transport->size > 1 ? th_group_new(c, transport) : NULL;
+    th_module *m = th_module_new(c, sizeof *m, "model", NULL), *late = th_module_new(c, sizeof *late, "late", NULL);
+    th_tensor *v = th_module_add_parameter(m, "v", TH_SHAPE(3));
+    th_module_add_parameter(late, "long", TH_SHAPE(4000));
+    th_module_add(m, "late", late);
+    process_assert(th_module_cast(late, TH_FLOAT64) == TH_OK && th_module_freeze(late, true) == TH_OK);
+    const th_adam_options options = {
+        .learning_rate = 0.1, .shards = SHARDS, .group = group, .diloco = {.local_steps = local_steps}};
+    return (grown){c, late, v, {.model = m, .optimizer = th_adam_new(m, &options)}};
+}
+
+static th_status grown_step(const grown *g)
+{
+    for (th_shard shard = th_optimizer_shards(g->checkpoint.optimizer); th_shard_next(&shard); th_tape_clear(g->ctx))
+        process_assert(th_backward(th_sum(g->v, TH_ALL_AXES, NULL), NULL) == TH_OK);
+    return th_optimizer_step(g->checkpoint.optimizer);
+}
+
+/* Loading allocates moments before the block of v has gradients, so the cast parameter gets a place in that block. */
+static int cast_after_the_load(const th_transport *transport, void *user)
+{
+    const int local_steps = *(const int *)user;
+    const grown saved = grown_new(transport, local_steps), g = grown_new(transport, local_steps);
+    process_assert(grown_step(&saved) == TH_OK && th_checkpoint_save(half, &saved.checkpoint) == TH_OK);
+    process_assert(th_checkpoint_load(half, &g.checkpoint) == TH_OK);
+    process_assert(th_module_cast(g.late, TH_FLOAT32) == TH_OK && th_module_freeze(g.late, false) == TH_OK);
+    if (transport->size > 1 || local_steps > 0) {
+        process_assert(grown_step(&g) == TH_ERROR_STATE);
+        process_assert(strstr(th_error_text(g.ctx), "moments cannot grow: cast it before the first step"));
+        th_error_clear(g.ctx);
+        process_assert(th_module_freeze(g.late, true) == TH_OK);
+    }
+    process_assert(grown_step(&saved) == TH_OK && grown_step(&g) == TH_OK);
+    process_assert(th_get(g.v, TH_INDEX(2)) == th_get(saved.v, TH_INDEX(2)));
+    th_context_free(saved.ctx);
+    th_context_free(g.ctx);
+    return 0;
+}
+
+/* _i: the number of local steps. */
+START_TEST(moments_of_processes_or_local_steps_do_not_grow)
+{
+    run_processes(1, cast_after_the_load, &_i);
+    run_processes(2, cast_after_the_load, &_i);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("checkpoints of groups", setup, remove_folder);
@@ -764,5 +824,6 @@ int main(void)
     tcase_add_loop_test(tests, a_process_that_does_not_answer_is_reported, 0, 5);
     tcase_add_test(tests, different_functions_and_freed_groups_are_errors);
     tcase_add_loop_test(tests, processes_that_load_different_files_are_told_apart, 0, 3);
+    tcase_add_loop_test(tests, moments_of_processes_or_local_steps_do_not_grow, 0, 2);
     return run_suites();
 }
