@@ -160,11 +160,12 @@ static void exchange_parameters(const exchange_plan *p, const th_message *send, 
     ck_assert_int_eq(received, n_receive);
 }
 
-/* Fills the received blocks with this process's own: all processes have sent the same. */
+/* Fills the received blocks with this process's own, as if all processes had sent the same, and with zeros behind them. */
 static void echo(const th_message *send, int n_send, const th_message *receive, int n_receive)
 {
     size_t used = 0;
-    for (int i = 0, s = 0; i < n_receive; i++)
+    for (int i = 0, s = 0; i < n_receive; i++) {
+        memset(receive[i].data, 0, receive[i].bytes);
         for (size_t done = 0; done < receive[i].bytes && s < n_send;) {
             const size_t wanted = receive[i].bytes - done, left = send[s].bytes - used,
                          n = wanted < left ? wanted : left;
@@ -176,6 +177,7 @@ static void echo(const th_message *send, int n_send, const th_message *receive, 
                 used = 0;
             }
         }
+    }
 }
 
 /* Returns the bytes that every process sends for the norm: the weight and the loss of its shards, and sums of its chunks. */
