@@ -36,7 +36,6 @@ typedef struct value {
 static void put_one(const char *architecture, const value *v)
 {
     char key[200];
-    const uint32_t size = (uint32_t)v->number;
     const float real = (float)v->number;
     const char flag = v->number != 0;
     snprintf(key, sizeof key, "%s.%s", architecture, v->key);
@@ -45,7 +44,7 @@ static void put_one(const char *architecture, const value *v)
     if (v->text)
         put_text(v->text);
     else if (v->kind == TH_GGUF_UINT32)
-        put(&size, sizeof size);
+        put32((uint32_t)(int64_t)v->number);
     else if (v->kind == TH_GGUF_FLOAT32)
         put(&real, sizeof real);
     else
