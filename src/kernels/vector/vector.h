@@ -41,11 +41,13 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 #define TH_INLINE static inline __attribute__((always_inline))
 
 /* A loop with a constant number of iterations that must be unrolled, so that its array of vectors stays in
- * registers. */
+ * registers. LONG_UNROLLED_FOR: a loop whose body is too long for clang to unroll it completely. */
 #ifdef __clang__
 #define UNROLLED_FOR _Pragma("clang loop unroll(full)") for
+#define LONG_UNROLLED_FOR for
 #else
 #define UNROLLED_FOR _Pragma("GCC unroll 16") for
+#define LONG_UNROLLED_FOR UNROLLED_FOR
 #endif
 
 #define TH_PASTE_(a, b) a##_##b

@@ -120,11 +120,7 @@ TH_INLINE void add_few_products(bool stored, int64_t rows, bool whole, const th_
 {
     for (int64_t i = 0; i < rows; i++)
         sums[i].even = sums[i].odd = (vec){0};
-#ifndef __clang__ /* clang cannot unroll it completely */
-    _Pragma("GCC unroll 16")
-#endif
-        for (int first = 0; first < TH_PART_GROUP; first += square_steps(stored))
-    {
+    LONG_UNROLLED_FOR (int first = 0; first < TH_PART_GROUP; first += square_steps(stored)) {
         const few_square s = {group->data + first * number_bytes(stored), group->column_bytes, group->columns,
                               group->steps - first};
         vec square[TH_REGISTER_LANES];
