@@ -62,7 +62,8 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
 }
 
 /* Returns the offset near `target` where a process's part begins. This is the beginning of a chunk of the gradient norm
- * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. A matrix that the rule updates as a whole is not cut. */
+ * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. A matrix that the rule updates as a
+ * whole is not cut. */
 static size_t cut_at(const th_optimizer *o, const th_parameter_block *block, size_t target)
 {
     const th_parameter_entry *entry = block->first;

@@ -70,29 +70,14 @@ static void update(const th_update *u, int64_t n, void *parameter, const void *g
     u->kernels->adam(n, parameter, gradient, moment[0], moment[1], moment[2], &numbers);
 }
 
-const th_update_rule th_update_rule_adam = {
-    .name = "adam",
-    .options_size = sizeof(adam_options),
-    .full_name = full_name,
-    .moment_count = moment_count,
-    .moment_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-    .largest_moment = largest_moment,
-    .save_options = save_options,
-    .keeps_zeros = keeps_zeros,
-    .update = update,
-};
+/* The members that both rules have. */
+#define ADAM_MEMBERS                                                                                                   \
+    .options_size = sizeof(adam_options), .full_name = full_name, .moment_count = moment_count,                        \
+    .moment_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .largest_moment = largest_moment,                     \
+    .save_options = save_options, .keeps_zeros = keeps_zeros, .update = update
 
-const th_update_rule th_update_rule_adam_w = {
-    .name = "adam_w",
-    .options_size = sizeof(adam_options),
-    .full_name = full_name,
-    .moment_count = moment_count,
-    .moment_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-    .largest_moment = largest_moment,
-    .save_options = save_options,
-    .keeps_zeros = keeps_zeros,
-    .update = update,
-};
+const th_update_rule th_update_rule_adam = {.name = "adam", ADAM_MEMBERS};
+const th_update_rule th_update_rule_adam_w = {.name = "adam_w", ADAM_MEMBERS};
 
 static th_optimizer *adam_new(th_module *m, const th_update_rule *rule, const th_adam_options *options, bool decoupled)
 {
