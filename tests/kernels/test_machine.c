@@ -232,7 +232,7 @@ START_TEST(test_automatic_path)
         ck_assert(th_machine_set_precision(&machine, TH_PRECISION_INT8));
         ck_assert_ptr_eq(machine.products, before); /* int8 has no bfloat16 parts */
         ck_assert(th_machine_set_precision(&machine, i % 2 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3));
-        ck_assert_ptr_eq(machine.products, th_path_automatic(machine.isa));
+        ck_assert_ptr_eq(machine.products, th_path_automatic());
         bool possible = false;
         for (int c = 0; c < th_isa_choice_count; c++)
             possible |= th_isa_choices[c].isa == machine.isa && th_isa_choices[c].products == machine.products;

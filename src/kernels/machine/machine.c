@@ -75,7 +75,7 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
         return false;
     machine->precision = precision;
     if (machine->automatic && (precision == TH_PRECISION_BFLOAT16X3 || precision == TH_PRECISION_BFLOAT16))
-        machine->products = th_path_automatic(machine->isa);
+        machine->products = th_path_automatic();
     return true;
 }
 

@@ -59,8 +59,9 @@ const th_product_kernels *th_path_fastest(int count, const th_product_kernels *c
     return paths[best];
 }
 
-const th_product_kernels *th_path_automatic(const th_isa *isa)
+const th_product_kernels *th_path_automatic(void)
 {
+    const th_isa *const isa = th_isa_automatic()->isa;
     static const th_product_kernels *chosen; /* of several paths */
     const th_product_kernels *paths[MOST_PATHS];
     int count = 0;

@@ -16,8 +16,9 @@ double th_path_time(const struct th_product_kernels *path);
 const struct th_product_kernels *th_path_fastest(int count, const struct th_product_kernels *const *paths,
                                                  double (*time)(const struct th_product_kernels *path));
 
-/* Returns the fastest path that this process may use with this instruction set. Measures once in a process, and only if
- * there are several. May ask the operating system for permission. Any thread may call this. */
-const struct th_product_kernels *th_path_automatic(const th_isa *isa);
+/* Returns the fastest path of th_isa_automatic's instruction set that this process may use. Measures once in a process,
+ * with one part of each operand, and only if there are several. May ask the operating system for permission. Any thread
+ * may call this. */
+const struct th_product_kernels *th_path_automatic(void);
 
 #endif
