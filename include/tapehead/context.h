@@ -28,11 +28,13 @@ typedef struct th_context_options {
     th_precision precision; /* as th_set_precision */
 } th_context_options;
 
-/* Creates a context. options may be NULL. Returns NULL only if the allocator returns NULL or unaligned memory, if the
- * limit is below what a context needs, if 4096 contexts exist, or if the library was built for other processors. In
- * the last case th_error_message(NULL) says so (TAPEHEAD_ISAS of the build). If an option is illegal, or the environment
- * (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does not have, the returned context has a pending
- * error. Free it with th_context_free. */
+/* Creates a context. options may be NULL. Returns NULL only in these cases:
+ *   - The allocator returns NULL or unaligned memory.
+ *   - The limit is below what a context needs.
+ *   - 4096 contexts exist.
+ *   - The library was built for other processors. th_error_message(NULL) says so (TAPEHEAD_ISAS of the build).
+ * If an option is illegal, or the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does not
+ * have, the returned context has a pending error. Free it with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context and everything that belongs to it: tensors, modules, optimizers. NULL is legal. Within a module's
  * forward, an operation's functions, or a function whose gradient is being checked, it stores TH_ERROR_STATE and
