@@ -128,19 +128,19 @@ static inline th_precision th_checker_leave_int8(th_context *ctx)
 }
 
 /* -- the tensors that the function reads (leaves.c) -- */
-/* Copies the inputs, clears the tape, and marks all existing tensors. Returns false with the error pending. Call
- * th_leaves_end in either case. */
+/* Copies the inputs, clears the tape, and marks all other tensors as outside tensors. Returns false with the error
+ * pending. Call th_leaves_end in either case. */
 bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs);
 /* Restores all outside tensors, and frees those that the function freed. */
 void th_leaves_end(th_checker *checker);
-/* Resets the handles before a run: requires_gradient as at the start, no gradients. */
-void th_leaves_reset(th_checker *checker);
+/* Prepares the leaves for a run: restores their requires_gradient, and empties their gradients. */
+void th_leaves_begin_run(th_checker *checker);
 /* Returns the callbacks that the context calls while the function runs. */
 th_watch th_leaves_watch(th_checker *checker);
 /* Records that the function read t, as if an operation had read it. */
 void th_leaves_note_read(th_checker *checker, th_tensor_impl *t);
 /* Releases the tensors that a run made, and restores values that it wrote to. Call it when the tape is clear. */
-void th_leaves_restore(th_checker *checker);
+void th_leaves_end_run(th_checker *checker);
 static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
 {
     return th_pool_at(&checker->leaves, i);

@@ -1,4 +1,5 @@
-/* The two modes of a check: full compares the whole Jacobian, fast compares samples and random directions. */
+/* The two modes of a check. The full mode compares the whole Jacobian. The fast mode compares samples of the
+ * elements, and random directions. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static double random_coefficient(th_checker *checker)
     return z & 1 ? magnitude : -magnitude;
 }
 
-static void random_vector(th_checker *checker, double *values, int64_t count)
+static void fill_with_coefficients(th_checker *checker, double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         values[i] = random_coefficient(checker);
@@ -26,17 +27,18 @@ static double distance_between(double analytic, double numeric)
     return isnan(difference) ? INFINITY : difference;
 }
 
-/* Returns whether a = b. Both are analytic sums. They may differ by rounding: `size` is the sum of the
+/* Returns whether two analytic sums, a and b, are equal. They may differ by rounding, which grows with the sum of the
  * magnitudes of their terms. They may also differ by the error of the quotients that confirmed the terms. */
-static bool sums_agree(const th_checker *checker, double a, double b, double size, double error)
+static bool sums_agree(const th_checker *checker, double a, double b, double magnitudes, double error)
 {
     const double relative =
         th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EQUAL : th_limits.sums[checker->options.float32];
-    return fabs(a - b) <= relative * size + error; /* NaN fails */
+    return fabs(a - b) <= relative * magnitudes + error; /* NaN fails */
 }
 
-/* Records the worst element of a leaf. A wrong element counts more than an undecided one. */
-static void note_worst(th_finding *finding, int64_t element, double analytic, const th_verdict *verdict)
+/* Records the element in the finding if it is worse than the recorded one. A wrong element is worse than an undecided
+ * one. */
+static void keep_worse_element(th_finding *finding, int64_t element, double analytic, const th_verdict *verdict)
 {
     const th_verdict_kind kind = finding->verdict.kind;
     if (kind == TH_WRONG && verdict->kind != TH_WRONG)
@@ -65,23 +67,22 @@ double th_largest_magnitude(const double *values, int64_t count)
     return largest;
 }
 
-/* Returns a line in a random direction through a leaf with this gradient. */
-static th_line random_direction(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction,
-                                double *start)
+/* Returns a line in a random direction through a leaf. Writes the direction and the leaf's values. */
+static th_line random_line(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction, double *start)
 {
-    double scale = 0, weight = 0;
-    random_vector(checker, direction, leaf->numel);
+    double term_squares = 0, point_squares = 0;
+    fill_with_coefficients(checker, direction, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++) {
         const double term = gradient[e] * direction[e];
         start[e] = th_checker_element(leaf, e);
-        scale += term * term;
-        weight += start[e] * gradient[e] * start[e] * gradient[e];
+        term_squares += term * term;
+        point_squares += start[e] * gradient[e] * start[e] * gradient[e];
     }
     return (th_line){.leaf = leaf,
                      .direction = direction,
                      .start = start,
-                     .scale = isfinite(scale) ? sqrt(scale) : 0,
-                     .weight = isfinite(weight) ? sqrt(weight) : 0};
+                     .term_norm = isfinite(term_squares) ? sqrt(term_squares) : 0,
+                     .point_norm = isfinite(point_squares) ? sqrt(point_squares) : 0};
 }
 
 static th_finding direction_finding(const th_leaf *leaf, double analytic, const th_verdict *verdict)
@@ -107,14 +108,15 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 /* The arrays of a comparison. */
 typedef struct compare_workspace {
     double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
-    double *selector;           /* [rows]: selects an output for a backward, otherwise 0; NULL in fast mode */
+    double *selector;           /* [rows]: 1 for the output of a backward, otherwise 0; NULL in fast mode */
     double *cotangent;          /* [rows]: random */
     double *gradient_once,
-        *gradient_twice; /* [columns]: gradients after one and after two backwards under the cotangent */
-    double *expected;    /* [columns]: the numeric counterpart of gradient_once; fast mode: NaN where not sampled */
-    double *direction, *start; /* [columns] */
-    unsigned char *state;      /* [columns]: th_verdict_kind */
-    double largest;            /* largest analytic derivative of the leaf */
+        *gradient_twice; /* [columns]: gradients under the cotangent, after one backward and after two */
+    double
+        *numeric_gradient; /* [columns]: from quotients, to compare with gradient_once; fast mode: NaN if not sampled */
+    double *direction, *start;      /* [columns] */
+    unsigned char *element_verdict; /* [columns]: th_verdict_kind */
+    double largest_derivative;      /* largest analytic derivative of the leaf */
     th_shape output_shape;
     th_comparison comparison;
 } compare_workspace;
@@ -122,47 +124,48 @@ typedef struct compare_workspace {
 static bool compute_analytic_gradients(th_checker *checker, compare_workspace *work)
 {
     th_tensor_impl *output = run_recorded(checker);
-    random_vector(checker, work->cotangent, checker->rows);
-    bool good = output != NULL;
-    if (good) {
+    fill_with_coefficients(checker, work->cotangent, checker->rows);
+    bool succeeded = output != NULL;
+    if (succeeded) {
         work->output_shape.ndim = output->ndim;
         memcpy(work->output_shape.size, output->size, sizeof output->size);
     }
-    for (int64_t j = 0; j < checker->rows && good; j++) {
+    for (int64_t j = 0; j < checker->rows && succeeded; j++) {
         if (work->analytic) {
             work->selector[j] = 1;
-            good =
+            succeeded =
                 th_checker_compute_gradients(checker, output, work->selector, 1, work->analytic + j * checker->columns);
             work->selector[j] = 0;
-        } else if (isinf(checker->base[j])) { /* an infinite output would hide the others */
+        } else if (isinf(checker->base[j])) { /* otherwise the infinite output would hide the others */
             work->cotangent[j] = 0;
         }
     }
-    if (good && th_checker_compute_gradients(checker, output, work->cotangent, 1, work->gradient_once))
+    if (succeeded && th_checker_compute_gradients(checker, output, work->cotangent, 1, work->gradient_once))
         (void)th_checker_compute_gradients(checker, output, work->cotangent, 2, work->gradient_twice);
     return th_checker_end_run(checker);
 }
 
 /* -- full mode: the whole Jacobian -- */
 
-/* Checks in one column that gradients add up over the outputs, and over two backwards. */
+/* Checks two sums in one column: the gradient of a weighted sum of the outputs, and the gradient after two backward
+ * passes. */
 static void check_sums(th_checker *checker, const compare_workspace *work, int64_t column, double error,
                        th_verdict *verdict, double *analytic, th_finding *finding)
 {
-    double sum = 0, size = 0;
+    double sum = 0, magnitudes = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double term = work->cotangent[j] * work->analytic[j * checker->columns + column];
         sum += term;
-        size += fabs(term);
+        magnitudes += fabs(term);
     }
     checker->report->checked += 2;
-    const bool once = sums_agree(checker, work->gradient_once[column], sum, size, error);
-    if (once && sums_agree(checker, work->gradient_twice[column], 2 * sum, 2 * size, 2 * error))
+    const bool once_agrees = sums_agree(checker, work->gradient_once[column], sum, magnitudes, error);
+    if (once_agrees && sums_agree(checker, work->gradient_twice[column], 2 * sum, 2 * magnitudes, 2 * error))
         return;
-    finding->nonlinear |= !once;
-    finding->overwrites |= once;
-    *analytic = once ? work->gradient_twice[column] : work->gradient_once[column];
-    *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
+    finding->nonlinear |= !once_agrees;
+    finding->overwrites |= once_agrees;
+    *analytic = once_agrees ? work->gradient_twice[column] : work->gradient_once[column];
+    *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once_agrees ? 2 * sum : sum, .error = error};
 }
 
 static bool compare_element(th_checker *checker, compare_workspace *work, th_leaf *leaf, int64_t element,
@@ -172,48 +175,47 @@ static bool compare_element(th_checker *checker, compare_workspace *work, th_lea
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = work->largest,
-                          .brief = finding->verdict.kind == TH_WRONG};
+                          .largest_derivative = work->largest_derivative,
+                          .only_tell_wrong = finding->verdict.kind == TH_WRONG};
     if (!th_compare_line(&work->comparison, &line, work->analytic + column, columns))
         return false;
     double error = 0;
-    th_verdict_kind state = TH_RIGHT;
+    th_verdict_kind kind = TH_RIGHT; /* of the element */
     for (int64_t j = 0; j < rows; j++) {
         const th_verdict *verdict = &work->comparison.verdict[j];
         work->numeric[j * columns + column] = verdict->numeric;
-        work->expected[column] += work->cotangent[j] * verdict->numeric;
+        work->numeric_gradient[column] += work->cotangent[j] * verdict->numeric;
         error += fabs(work->cotangent[j]) * verdict->error;
         checker->report->checked++;
         if (verdict->kind == TH_RIGHT)
             continue;
-        state = verdict->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
-        note_worst(finding, element, work->analytic[j * columns + column], verdict);
-        finding->alone |= verdict->kind == TH_WRONG;
+        kind = verdict->kind == TH_WRONG ? TH_WRONG : kind == TH_RIGHT ? TH_CANNOT_TELL : kind;
+        keep_worse_element(finding, element, work->analytic[j * columns + column], verdict);
+        finding->has_wrong_element |= verdict->kind == TH_WRONG;
     }
-    if (state == TH_RIGHT) {
+    if (kind == TH_RIGHT) {
         th_verdict verdict = {.kind = TH_RIGHT};
         double analytic = 0;
         check_sums(checker, work, column, error, &verdict, &analytic, finding);
-        state = verdict.kind;
-        if (state == TH_WRONG)
-            note_worst(finding, element, analytic, &verdict);
+        kind = verdict.kind;
+        if (kind == TH_WRONG)
+            keep_worse_element(finding, element, analytic, &verdict);
     }
-    work->state[column] = (unsigned char)state;
+    work->element_verdict[column] = (unsigned char)kind;
     return true;
 }
 
-/* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
- * outputs either. */
+/* Checks a leaf with analytic and numeric derivatives of 0 only. Longer steps in a random direction must not change the
+ * outputs. */
 static bool compare_zero_derivatives(th_checker *checker, compare_workspace *work, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t e = leaf->first_column; e < leaf->first_column + leaf->numel; e++)
             if (work->analytic[j * checker->columns + e] != 0 || work->numeric[j * checker->columns + e] != 0)
                 return true;
-    th_line line =
-        random_direction(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
-    line.thorough = true;
-    if (!th_compare_line(&work->comparison, &line, work->selector, 1)) /* all 0 */
+    th_line line = random_line(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
+    line.longer_steps_only = true;
+    if (!th_compare_line(&work->comparison, &line, work->selector, 1)) /* the selector is all 0 here */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
         if (work->comparison.verdict[j].kind == TH_WRONG)
@@ -227,10 +229,10 @@ static bool compare_leaf_full(th_checker *checker, compare_workspace *work, th_l
     finding->numeric_jacobian = work->numeric + leaf->first_column;
     finding->row_stride = checker->columns;
     finding->output_shape = work->output_shape;
-    work->largest = 0;
+    work->largest_derivative = 0;
     for (int64_t j = 0; j < checker->rows; j++)
-        work->largest =
-            fmax(work->largest,
+        work->largest_derivative =
+            fmax(work->largest_derivative,
                  th_largest_magnitude(work->analytic + j * checker->columns + leaf->first_column, leaf->numel));
     for (int64_t e = 0; e < leaf->numel; e++)
         if (!compare_element(checker, work, leaf, e, finding))
@@ -248,25 +250,24 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-/* Compares the change of <cotangent, output> along a random direction through one leaf with the gradient. */
-static bool compare_direction(th_checker *checker, compare_workspace *work, th_leaf *leaf, bool thorough,
+/* Compares the analytic and the numeric derivative of <cotangent, output> in a random direction through one leaf. */
+static bool compare_direction(th_checker *checker, compare_workspace *work, th_leaf *leaf, bool longer_steps_only,
                               th_finding *finding)
 {
-    th_line line =
-        random_direction(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
-    line.thorough = thorough;
+    th_line line = random_line(checker, leaf, work->gradient_once + leaf->first_column, work->direction, work->start);
+    line.longer_steps_only = longer_steps_only;
     const double analytic = dot(work->gradient_once + leaf->first_column, work->direction, leaf->numel);
     if (!th_compare_line(&work->comparison, &line, &analytic, 1))
         return false;
     checker->report->checked++;
     const th_verdict *verdict = &work->comparison.verdict[0];
-    if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !thorough))
+    if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !longer_steps_only))
         *finding = direction_finding(leaf, analytic, verdict);
     return true;
 }
 
-/* Chooses the element of a sample: odd samples take any element, even samples the one with the largest gradient among
- * 32 random elements. At kinks, sample 0 takes an element that is 0, if there is one. */
+/* Chooses the element of a sample. Odd samples take a random element. Even samples draw 32 random elements and take the
+ * one with the largest gradient. At kinks, sample 0 takes an element that is 0, if the leaf has one. */
 static int64_t choose_element(th_checker *checker, const compare_workspace *work, const th_leaf *leaf, int sample)
 {
     for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
@@ -274,7 +275,7 @@ static int64_t choose_element(th_checker *checker, const compare_workspace *work
             return e;
     int64_t best = 0;
     double largest = -1;
-    for (int tries = 0; tries < (sample % 2 ? 1 : 32); tries++) {
+    for (int draw = 0; draw < (sample % 2 ? 1 : 32); draw++) {
         const int64_t e = (int64_t)(th_splitmix64(&checker->random) % (uint64_t)leaf->numel);
         const double size = fabs(work->gradient_once[leaf->first_column + e]);
         if (!(size <= largest)) {
@@ -293,13 +294,13 @@ static bool compare_sample(th_checker *checker, compare_workspace *work, th_leaf
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = work->largest,
-                          .brief = finding->verdict.kind == TH_WRONG};
+                          .largest_derivative = work->largest_derivative,
+                          .only_tell_wrong = finding->verdict.kind == TH_WRONG};
     if (!th_compare_line(&work->comparison, &line, &once, 1))
         return false;
     th_verdict verdict = work->comparison.verdict[0];
     double analytic = once;
-    work->expected[column] = verdict.numeric;
+    work->numeric_gradient[column] = verdict.numeric;
     checker->report->checked += 2;
     if (verdict.kind == TH_RIGHT && isfinite(once) &&
         !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * verdict.error)) {
@@ -307,11 +308,11 @@ static bool compare_sample(th_checker *checker, compare_workspace *work, th_leaf
         analytic = twice;
         verdict = (th_verdict){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * verdict.error};
     } else {
-        finding->alone |= verdict.kind == TH_WRONG;
+        finding->has_wrong_element |= verdict.kind == TH_WRONG;
     }
-    work->state[column] = (unsigned char)verdict.kind;
+    work->element_verdict[column] = (unsigned char)verdict.kind;
     if (verdict.kind != TH_RIGHT)
-        note_worst(finding, element, analytic, &verdict);
+        keep_worse_element(finding, element, analytic, &verdict);
     return true;
 }
 
@@ -327,17 +328,17 @@ static bool compare_leaf_fast(th_checker *checker, compare_workspace *work, th_l
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
     const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
-    work->largest = th_largest_magnitude(work->gradient_once + leaf->first_column, leaf->numel);
+    work->largest_derivative = th_largest_magnitude(work->gradient_once + leaf->first_column, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++)
-        work->expected[leaf->first_column + e] = NAN;
+        work->numeric_gradient[leaf->first_column + e] = NAN;
     for (int s = 0; s < samples && s < leaf->numel; s++)
         if (!compare_sample(checker, work, leaf, leaf->numel <= samples ? s : choose_element(checker, work, leaf, s),
                             finding))
             return false;
     const bool derivatives_are_zero = are_all_zero_or_nan(work->gradient_once + leaf->first_column, leaf->numel) &&
-                                      are_all_zero_or_nan(finding->numeric_vector, leaf->numel);
-    /* Once every element was compared, a direction helps only if all derivatives are 0, by its longer steps. Otherwise it
-     * may cross the kinks of several elements, and they look like a mistake. */
+                                      are_all_zero_or_nan(finding->numeric_gradient, leaf->numel);
+    /* If every element was compared, a direction helps only if all derivatives are 0: it tries longer steps. With other
+     * derivatives, a direction may cross kinks of several elements, and the kinks look like a mistake. */
     if ((leaf->numel <= samples && !derivatives_are_zero) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
@@ -356,15 +357,15 @@ static bool compare_leaves(th_checker *checker, compare_workspace *work)
         if (!leaf->checked || leaf->numel == 0)
             continue;
         th_finding finding = {.leaf = leaf,
-                              .analytic_vector = work->gradient_once + leaf->first_column,
-                              .numeric_vector = work->expected + leaf->first_column,
-                              .state = work->state + leaf->first_column};
+                              .analytic_gradient = work->gradient_once + leaf->first_column,
+                              .numeric_gradient = work->numeric_gradient + leaf->first_column,
+                              .element_verdict = work->element_verdict + leaf->first_column};
         if (!(work->analytic ? compare_leaf_full : compare_leaf_fast)(checker, work, leaf, &finding))
             return false;
         select_finding(&selected, &finding);
     }
     if (selected.leaf)
-        th_checker_report(checker, &selected);
+        th_report_finding(checker, &selected);
     return true;
 }
 
@@ -383,18 +384,19 @@ bool th_checker_compare(th_checker *checker, bool full)
         return false;
     compare_workspace work = {.cotangent = memory, .gradient_once = memory + rows};
     work.gradient_twice = work.gradient_once + columns;
-    work.expected = work.gradient_twice + columns;
-    work.direction = work.expected + columns;
+    work.numeric_gradient = work.gradient_twice + columns;
+    work.direction = work.numeric_gradient + columns;
     work.start = work.direction + columns;
-    work.state = (unsigned char *)(work.start + columns);
+    work.element_verdict = (unsigned char *)(work.start + columns);
     if (full) {
         work.selector = work.start + columns + (columns + 7) / 8;
         work.analytic = work.selector + rows;
         work.numeric = work.analytic + rows * columns;
     }
-    const bool good = th_comparison_init(&work.comparison, checker, full ? NULL : work.cotangent, full ? rows : 1) &&
-                      compute_analytic_gradients(checker, &work) && compare_leaves(checker, &work);
+    const bool succeeded =
+        th_comparison_init(&work.comparison, checker, full ? NULL : work.cotangent, full ? rows : 1) &&
+        compute_analytic_gradients(checker, &work) && compare_leaves(checker, &work);
     th_comparison_free(&work.comparison);
     th_checker_release(checker->ctx, memory, count);
-    return good;
+    return succeeded;
 }

@@ -1,8 +1,8 @@
-/* The tensors that the function under test reads: copies of its inputs, outside parameters and constants, and tensors
- * that it makes itself.
+/* The tensors that the function under test reads. They are copies of its inputs, outside parameters and constants, and
+ * tensors that the function makes.
  *
- * An outside tensor keeps its handle and its memory. During the check its handle points to memory of the checker, which
- * holds the values in the checking type. At the end, the handle points to the old memory again. */
+ * An outside tensor keeps its handle and its memory. During the check, its handle points to memory of the checker with
+ * the values in the checking type. After the check, the handle points to the old memory again. */
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -52,8 +52,8 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
 
 /* -- outside tensors -- */
 
-/* Moves the tensor of a leaf, with its values, to memory of the checker, and gives it a new gradient buffer. Owned
- * tensors are contiguous, so both copies are. */
+/* Moves the tensor of a leaf, with its values, to memory of the checker, and gives it a new gradient buffer. The
+ * tensor is owned and thus contiguous, and so are the new values. */
 static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
     if (!new_storage(checker->ctx, t, checker->dtype, &leaf->values))
@@ -75,8 +75,8 @@ static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl
     return true;
 }
 
-/* Restores the tensor of a leaf. A tensor that the function freed stays freed. */
-static void move_back(th_checker *checker, th_leaf *leaf)
+/* Restores the members that the tensor of a leaf had before the check. A tensor that the function freed stays freed. */
+static void move_out_of_checker(th_checker *checker, th_leaf *leaf)
 {
     th_tensor_impl *t = leaf->tensor;
     th_gradient_buffer_release(&leaf->gradient);
@@ -97,8 +97,8 @@ static void name_parameter(const th_checker *checker, const th_tensor_impl *t, c
         snprintf(name, size, "parameter %d", checker->parameter_count);
 }
 
-/* Adds a tensor that the function reads for the first time. It is a parameter if it requires a gradient, and a constant
- * otherwise. A tensor that this run made is a constant of the run, and is converted only if its type is different. */
+/* Adds a tensor that the function reads for the first time. A tensor that requires a gradient is a parameter, and any
+ * other is a constant. A tensor that this run made is a constant of the run; it is converted only from another type. */
 static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
 {
     const bool temporary = t->check_role == 0;
@@ -126,13 +126,13 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
     }
 }
 
-/* Converts a constant that lives in step memory. It needs no leaf, because the step ends it. */
+/* Converts a constant in the memory of the step. It needs no leaf, because it is released at the end of the step. */
 static void convert_constant(const th_checker *checker, th_tensor_impl *t)
 {
     th_context *ctx = checker->ctx;
     if (t->dtype == checker->dtype || t->storage != &t->own_storage || t->own_storage.holds != 1)
         return;
-    th_storage old = t->own_storage;
+    th_storage old_storage = t->own_storage;
     const th_array source = th_tensor_array(t);
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(checker->dtype), &bytes) ||
@@ -141,7 +141,7 @@ static void convert_constant(const th_checker *checker, th_tensor_impl *t)
     t->dtype = checker->dtype;
     const th_array target = th_tensor_array(t);
     th_convert_array(ctx, &target, &source);
-    th_storage_drop(ctx, &old);
+    th_storage_drop(ctx, &old_storage);
 }
 
 /* -- callbacks of the context while the function runs -- */
@@ -156,7 +156,7 @@ static void note_recording_off(th_checker *checker)
         snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
 }
 
-/* Changes every element of a result by a unit in the last place, up or down. It skips views: their source was
+/* Adds or subtracts a unit in the last place of every element of a result. Skips views, because their source was
  * perturbed already. */
 static void perturb_result(th_checker *checker, th_tensor_impl *t)
 {
@@ -165,10 +165,10 @@ static void perturb_result(th_checker *checker, th_tensor_impl *t)
     if (t->owned || t->check_role != 0 || t->storage != &t->own_storage)
         return;
     t->check_role = TH_CHECK_PERTURBED;
-    for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* a result has no gaps */
-        void *at = (char *)th_tensor_data(t) + (size_t)e * size;
+    for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* the elements of a result are contiguous */
+        void *element = (char *)th_tensor_data(t) + (size_t)e * size;
         const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
-        th_number_store(t->dtype, at, th_number_load(t->dtype, at) * (1 + change));
+        th_number_store(t->dtype, element, th_number_load(t->dtype, element) * (1 + change));
     }
 }
 
@@ -208,7 +208,8 @@ static void on_freed(th_tensor_impl *t, void *user)
         return;
     const char *name = t->check_role > 0 ? th_checker_leaf(checker, t->check_role - 1)->name : "";
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
-            "the function frees %s, which it did not make: it cannot run a second time", name[0] ? name : "a tensor");
+            "the function frees %s, which it did not make; a second run of the function is not possible",
+            name[0] ? name : "a tensor");
 }
 
 th_watch th_leaves_watch(th_checker *checker)
@@ -233,8 +234,8 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
     return text;
 }
 
-/* Copies input i. A floating input is converted to the checking type, and requires a gradient. leaf->values is a second
- * copy, which does not change. On failure the error is pending. */
+/* Copies input i. The copy of a floating input has the checking type and requires a gradient. leaf->values is a second
+ * copy, which no run changes. On failure the error is pending. */
 static void copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
@@ -287,7 +288,7 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
 
 /* -- around a run -- */
 
-void th_leaves_reset(th_checker *checker)
+void th_leaves_begin_run(th_checker *checker)
 {
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
@@ -297,10 +298,10 @@ void th_leaves_reset(th_checker *checker)
     }
 }
 
-/* Frees the owned tensors that the function made. Tensors of the first run wait for the second run. If the second run
- * reads such a tensor, the function keeps it from run to run, and the tensor counts as an outside tensor. Parameters
- * belong to their modules. */
-static void release_made(th_checker *checker)
+/* Frees the owned tensors that the function made, except parameters, which belong to modules. Tensors of the first run
+ * stay until the second run ends. If the second run reads such a tensor, the function keeps it, and the tensor counts
+ * as an outside tensor. */
+static void free_made_tensors(th_checker *checker)
 {
     int64_t n_kept = 0;
     for (int64_t i = 0; i < checker->made_tensors.count; i++) {
@@ -321,14 +322,14 @@ static void release_made(th_checker *checker)
     checker->made_tensors.count = n_kept;
 }
 
-/* Restores the values of a leaf after a write, or after a call of th_data. If the first run
- * changed an input or a parameter, it is an error: backward and the difference quotients would see different values. */
+/* Restores the values of a leaf after a write, or after a call of th_data. Reports an error if the first run changed an
+ * input or a parameter, because backward and the difference quotients would then see different values. */
 static void restore_values(th_checker *checker, th_leaf *leaf)
 {
     th_context *ctx = checker->ctx;
     const th_tensor_impl *t = leaf->tensor;
     th_storage converted = {.block = NULL};
-    const void *original = leaf->values.data;
+    const void *first_values = leaf->values.data;
     const size_t bytes =
         (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory after the elements is uninitialized */
     leaf->version = t->storage->version;
@@ -341,21 +342,22 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
         source.data = leaf->original.storage->data;
         target.data = converted.data;
         th_convert_array(ctx, &target, &source);
-        original = converted.data;
+        first_values = converted.data;
     }
-    if (original && bytes) {
-        if (checker->runs == 1 && (leaf->is_copy || leaf->checked) && memcmp(t->storage->data, original, bytes) != 0)
+    if (first_values && bytes) {
+        if (checker->runs == 1 && (leaf->is_copy || leaf->checked) &&
+            memcmp(t->storage->data, first_values, bytes) != 0)
             th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
-        memcpy(t->storage->data, original, bytes);
+        memcpy(t->storage->data, first_values, bytes);
     }
     free_storage(ctx, &converted);
 }
 
-void th_leaves_restore(th_checker *checker)
+void th_leaves_end_run(th_checker *checker)
 {
     for (int64_t i = 0; i < checker->temporaries.count; i++) {
         th_leaf *leaf = th_pool_at(&checker->temporaries, i);
-        move_back(checker, leaf);
+        move_out_of_checker(checker, leaf);
         leaf->tensor->check_role = 0;
     }
     checker->temporaries.count = 0;
@@ -366,7 +368,7 @@ void th_leaves_restore(th_checker *checker)
         if (leaf->tensor->storage->version != leaf->version)
             restore_values(checker, leaf);
     }
-    release_made(checker);
+    free_made_tensors(checker);
 }
 
 void th_leaves_end(th_checker *checker)
@@ -375,7 +377,7 @@ void th_leaves_end(th_checker *checker)
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
         if (!leaf->is_copy) {
-            move_back(checker, leaf);
+            move_out_of_checker(checker, leaf);
             continue;
         }
         free_storage(ctx, &leaf->values);
@@ -399,17 +401,17 @@ void th_leaves_end(th_checker *checker)
 
 /* -- elements -- */
 
-static void *address_of(const th_leaf *leaf, int64_t element)
+static void *element_address(const th_leaf *leaf, int64_t element)
 {
     return (char *)th_tensor_data(leaf->tensor) + element * (int64_t)th_dtype_size(leaf->tensor->dtype);
 }
 
 double th_checker_element(const th_leaf *leaf, int64_t element)
 {
-    return th_number_load(leaf->tensor->dtype, address_of(leaf, element));
+    return th_number_load(leaf->tensor->dtype, element_address(leaf, element));
 }
 
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
 {
-    th_number_store(leaf->tensor->dtype, address_of(leaf, element), value);
+    th_number_store(leaf->tensor->dtype, element_address(leaf, element), value);
 }

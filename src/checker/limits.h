@@ -14,8 +14,8 @@
  *     visible, float32         5e-2 to 8e-1    losses_of_models           what_is_wrong_is_not_right
  *     negligible, float64      1e-8            zero_within_the_precision  zero_within_the_precision
  *     negligible, float32      2e-3            zero_within_the_precision  zero_within_the_precision
- *     beside, float64          0 to 6.4e-3     -                          a_map_shows
- *     beside, float32          5e-2 to 6.4     losses_of_models           -
+ *     small, float64           0 to 6.4e-3     -                          a_map_shows
+ *     small, float32           5e-2 to 6.4     losses_of_models           -
  *     hidden, float64          1.25e-11 to 1e-4  rounding_inside          -
  *     hidden, float32          0 to 6.4e-2     -                          in_bfloat16
  *     sums, float64            1.6e-9 to 8e-7  analytic_sums_may_differ   slightly_nonlinear
@@ -43,14 +43,14 @@ enum {
 
 /* Numbers that differ between float64 [0] and float32 [1]. */
 static const struct th_limits {
-    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2], sums[2], conditions[2];
+    double step[2], ratio[2], relative[2], visible[2], negligible[2], small[2], hidden[2], sums[2], conditions[2];
 } th_limits = {
     .step = {1e-5, 1e-2}, /* the usual step, where truncation and rounding are both small */
     .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
-    .relative = {1e-5, 2e-2},   /* the default of the option relative_tolerance */
-    .visible = {8e-4, 1e-1},    /* a mistake of a thousandth (a tenth) must show: limits distance plus uncertainty */
+    .relative = {1e-5, 2e-2}, /* the default of the option relative_tolerance */
+    .visible = {8e-4, 1e-1},  /* a mistake of a thousandth (a tenth) must be found: limits distance plus uncertainty */
     .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this fraction of the output */
-    .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
+    .small = {1e-4, 1e-1},      /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
     .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this fraction of the leaf's largest derivative */
     .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this fraction of the sum of magnitudes */
     .conditions = {1e-9,

@@ -21,7 +21,7 @@ bool th_quotients_init(th_quotients *quotients, th_checker *checker, const doubl
         return false;
     quotients->above = quotients->memory;
     quotients->below = quotients->above + checker->rows;
-    quotients->step = quotients->below + checker->rows;
+    quotients->results = quotients->below + checker->rows;
     return true;
 }
 
@@ -32,7 +32,7 @@ void th_quotients_free(th_quotients *quotients)
                            2 * quotients->checker->rows + 3 * TH_STEPS * quotients->count);
 }
 
-void th_quotients_start(th_quotients *quotients)
+void th_quotients_start_line(th_quotients *quotients)
 {
     for (int k = 0; k < TH_STEPS; k++)
         quotients->length[k] = 0;
@@ -49,14 +49,14 @@ static double step_length(const th_checker *checker, const th_line *line, int k)
     return length * th_scalar_pow(th_limits.ratio[o->float32], k - TH_USUAL_STEP);
 }
 
-/* b - a; 0 if both are the same infinity. */
+/* Returns b - a, or 0 if both are the same infinity. */
 static double difference(double a, double b)
 {
     return a == b ? 0 : b - a;
 }
 
 /* Computes the results of step k from the outputs at x + above and x - below. The rounding error of a quotient has two
- * parts: rounding of the outputs, and rounding of the point, which a stable function does not enlarge. */
+ * causes: the outputs are rounded, and the point is rounded. A stable function does not enlarge the second error. */
 static void compute_quotients(th_quotients *quotients, const th_line *line, int k, double above, double below)
 {
     const th_checker *checker = quotients->checker;
@@ -68,7 +68,8 @@ static void compute_quotients(th_quotients *quotients, const th_line *line, int 
     quotients->length[k] = mean_step;
     for (int64_t j = 0; j < checker->rows; j++) {
         const double base = checker->base[j], high = quotients->above[j], low = quotients->below[j];
-        const double size = fmax(fabs(high), fabs(low)); /* infinite: only two zeros can be compared */
+        const double size = fmax(
+            fabs(high), fabs(low)); /* if infinite, so is the rounding error, and only two derivatives of 0 are equal */
         if (c == NULL) {
             quotient[j] = difference(low, high) / (2 * mean_step);
             bend[j] = difference(base, high) / above - difference(low, base) / below;
@@ -84,7 +85,7 @@ static void compute_quotients(th_quotients *quotients, const th_line *line, int 
     if (c) {
         quotient[0] = difference_sum / (2 * mean_step);
         bend[0] = checker->at_kinks ? bend_sum : sqrt(bend_sum);
-        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->weight) / mean_step;
+        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->point_norm) / mean_step;
     }
 }
 

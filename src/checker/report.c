@@ -1,4 +1,4 @@
-/* Writes the text of a report (report.h): the worst element, the kind of mistake that fits, a map of wrong elements. */
+/* Writes the text of a report (report.h): the worst element, the likely mistake, and a map of the wrong elements. */
 #include "checker/report.h"
 
 #include <inttypes.h>
@@ -42,11 +42,11 @@ static bool is_multiple(const th_checker *checker, const th_finding *finding, do
 {
     bool has_nonzero = false;
     for (int64_t e = 0; e < finding->leaf->numel; e++) {
-        if (isnan(finding->numeric_vector[e]))
+        if (isnan(finding->numeric_gradient[e]))
             continue;
-        if (!is_scaled(finding, finding->analytic_vector[e], finding->numeric_vector[e], factor))
+        if (!is_scaled(finding, finding->analytic_gradient[e], finding->numeric_gradient[e], factor))
             return false;
-        has_nonzero |= finding->numeric_vector[e] != 0;
+        has_nonzero |= finding->numeric_gradient[e] != 0;
         for (int64_t j = 0; finding->analytic_jacobian && j < checker->rows; j++)
             if (!is_scaled(finding, finding->analytic_jacobian[j * finding->row_stride + e],
                            finding->numeric_jacobian[j * finding->row_stride + e], factor))
@@ -55,18 +55,18 @@ static bool is_multiple(const th_checker *checker, const th_finding *finding, do
     return has_nonzero;
 }
 
-static double best_factor(const th_finding *finding)
+static double fitted_factor(const th_finding *finding)
 {
     double product = 0, square = 0;
     for (int64_t e = 0; e < finding->leaf->numel; e++)
-        if (!isnan(finding->numeric_vector[e])) {
-            product += finding->analytic_vector[e] * finding->numeric_vector[e];
-            square += finding->numeric_vector[e] * finding->numeric_vector[e];
+        if (!isnan(finding->numeric_gradient[e])) {
+            product += finding->analytic_gradient[e] * finding->numeric_gradient[e];
+            square += finding->numeric_gradient[e] * finding->numeric_gradient[e];
         }
     return square > 0 ? product / square : NAN;
 }
 
-/* Returns whether the gradient is right after its last two axes are exchanged. */
+/* Returns whether exchanging the last two axes of the gradient makes it right. */
 static bool is_transposed(const th_finding *finding)
 {
     const th_tensor_impl *t = finding->leaf->tensor;
@@ -74,8 +74,8 @@ static bool is_transposed(const th_finding *finding)
         return false;
     const int64_t n = t->size[t->ndim - 1];
     for (int64_t e = 0; e < finding->leaf->numel; e++) {
-        const int64_t block = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
-        if (!is_scaled(finding, finding->analytic_vector[block + column * n + row], finding->numeric_vector[e], 1))
+        const int64_t matrix = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
+        if (!is_scaled(finding, finding->analytic_gradient[matrix + column * n + row], finding->numeric_gradient[e], 1))
             return false;
     }
     return true;
@@ -89,8 +89,8 @@ static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
     return j % shape->size[axis];
 }
 
-/* Finds an output axis on which the gradient is right for one index and 0 for all others, because the rule does not sum
- * over that axis. Returns the axis, and the index in *index; or -1. */
+/* Finds an output axis over which the rule does not sum: the gradient is right for one index of the axis, and 0 for all
+ * others. Returns the axis and sets *index, or returns -1. */
 static int find_unsummed_axis(const th_checker *checker, const th_finding *finding, int64_t *index)
 {
     if (finding->analytic_jacobian == NULL)
@@ -115,8 +115,8 @@ static int find_unsummed_axis(const th_checker *checker, const th_finding *findi
     return -1;
 }
 
-/* Returns whether the output depends on none of the wrong elements. */
-static bool is_independent(const th_checker *checker, const th_finding *finding)
+/* Returns whether all wrong derivatives should be 0. */
+static bool wrong_gradients_should_be_zero(const th_checker *checker, const th_finding *finding)
 {
     if (finding->analytic_jacobian == NULL)
         return finding->verdict.numeric == 0;
@@ -130,7 +130,7 @@ static bool is_independent(const th_checker *checker, const th_finding *finding)
     return true;
 }
 
-/* Appends the kind of mistake that fits. */
+/* Appends the likely kind of mistake, if the gradients show one. */
 static void report_mistake(th_checker *checker, const th_finding *finding)
 {
     th_gradient_report *report = checker->report;
@@ -139,13 +139,13 @@ static void report_mistake(th_checker *checker, const th_finding *finding)
         th_report_append(report, "  the analytic gradient is not a number\n");
         return;
     }
-    if (!finding->alone && finding->nonlinear) {
+    if (!finding->has_wrong_element && finding->nonlinear) {
         th_report_append(report,
                          "  each output by itself is right, but several at once are wrong: the rule is not linear in "
                          "the gradient of its output\n");
         return;
     }
-    if (!finding->alone && finding->overwrites) {
+    if (!finding->has_wrong_element && finding->overwrites) {
         th_report_append(report,
                          "  one backward is right, but a second one does not add its gradient: the rule probably "
                          "overwrites where it should accumulate\n");
@@ -153,22 +153,23 @@ static void report_mistake(th_checker *checker, const th_finding *finding)
     }
     if (finding->along_direction)
         return;
-    const double factor = best_factor(finding);
+    const double factor = fitted_factor(finding);
     const int axis = find_unsummed_axis(checker, finding, &index);
     if (is_multiple(checker, finding, -1))
         th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
     else if (is_multiple(checker, finding, 0))
         th_report_append(report, "  every element is 0: the rule is probably missing\n");
     else if (isfinite(factor) && is_multiple(checker, finding, factor))
-        th_report_append(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
+        th_report_append(
+            report, "  every element is %.6g times what it should be: the rule has a wrong constant factor\n", factor);
     else if (is_transposed(finding))
-        th_report_append(report, "  the gradient is right if its last two axes are exchanged: it is transposed\n");
+        th_report_append(report, "  the gradient is transposed: exchanging its last two axes makes it right\n");
     else if (axis >= 0)
         th_report_append(report,
                          "  only index %" PRId64
                          " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
                          index, axis);
-    else if (is_independent(checker, finding))
+    else if (wrong_gradients_should_be_zero(checker, finding))
         th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
 }
 
@@ -179,8 +180,8 @@ static void report_reason(th_checker *checker, const th_finding *finding)
     const th_verdict *verdict = &finding->verdict;
     if (th_checker_in_bfloat16(checker) && verdict->reason != TH_REASON_NOT_A_NUMBER) {
         th_report_append(report,
-                         "  products round their operands to bfloat16, which hides the steps: check in float64, "
-                         "the default\n");
+                         "  products round their operands to bfloat16, and this hides the steps: use the default, "
+                         "a check in float64\n");
         return;
     }
     switch (verdict->reason) {
@@ -190,21 +191,22 @@ static void report_reason(th_checker *checker, const th_finding *finding)
         break;
     case TH_REASON_KINK:
         th_report_append(report,
-                         "  the slope is %.6g below and %.6g above for every short step: a kink, or a branch whose "
-                         "condition changes here\n",
+                         "  the slope is %.6g below and %.6g above for every short step: the function has a kink, or a "
+                         "branch whose condition changes here\n",
                          verdict->below, verdict->above);
         break;
     case TH_REASON_JUMP:
-        th_report_append(report, "  the function jumps at this point: a branch whose condition changes here\n");
+        th_report_append(report, "  the function jumps at this point: it has a branch whose condition changes here\n");
         break;
     case TH_REASON_ROUNDING:
-        th_report_append(report, "  rounding hides the derivative: the output's largest magnitude is %.6g\n",
+        th_report_append(report, "  rounding hides the derivative, because the output's largest magnitude is %.6g\n",
                          checker->output_scale);
         break;
     case TH_REASON_OTHER:
         if (checker->options.step > 0)
             th_report_append(
-                report, "  the option step, %.6g, does not show the derivative: with 0 the check chooses the step\n",
+                report,
+                "  the option step, %.6g, does not show the derivative; if it is 0, the check chooses the step\n",
                 checker->options.step);
         else
             th_report_append(report, "  the difference quotient is different for every step that was tried\n");
@@ -212,39 +214,39 @@ static void report_reason(th_checker *checker, const th_finding *finding)
     }
 }
 
-enum { TH_DIFFERENCE_MAP_ROWS = 16, TH_DIFFERENCE_MAP_COLUMNS = 64 };
+enum { MAX_MAP_ROWS = 16, MAX_MAP_COLUMNS = 64 };
 
 static char map_symbol(const th_finding *finding, int64_t element)
 {
-    switch (finding->state[element]) {
+    switch (finding->element_verdict[element]) {
     case TH_WRONG:
         return '#';
     case TH_CANNOT_TELL:
         return '~';
     default:
-        return finding->state[element] == TH_RIGHT ? '.' : '?';
+        return finding->element_verdict[element] == TH_RIGHT ? '.' : '?';
     }
 }
 
 /* Appends a map: one column for each index of the last axis, one row for each index of the other axes. */
 static void report_map(th_checker *checker, const th_finding *finding)
 {
-    if (finding->state == NULL)
+    if (finding->element_verdict == NULL)
         return;
     const th_tensor_impl *t = finding->leaf->tensor;
     const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? finding->leaf->numel / columns : 0;
-    bool doubtful = false;
+    bool any_cannot_tell = false;
     for (int64_t e = 0; e < finding->leaf->numel; e++)
-        doubtful |= finding->state[e] == TH_CANNOT_TELL;
-    th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
+        any_cannot_tell |= finding->element_verdict[e] == TH_CANNOT_TELL;
+    th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", any_cannot_tell ? ", ~ cannot tell" : "",
                      finding->analytic_jacobian ? "" : ", ? not sampled");
-    for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
+    for (int64_t r = 0; r < rows && r < MAX_MAP_ROWS; r++) {
         th_report_append(checker->report, "    ");
-        for (int64_t c = 0; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
+        for (int64_t c = 0; c < columns && c < MAX_MAP_COLUMNS; c++)
             th_report_append(checker->report, "%c", map_symbol(finding, r * columns + c));
-        th_report_append(checker->report, "%s\n", columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
+        th_report_append(checker->report, "%s\n", columns > MAX_MAP_COLUMNS ? " ..." : "");
     }
-    if (rows > TH_DIFFERENCE_MAP_ROWS)
+    if (rows > MAX_MAP_ROWS)
         th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
 }
 
@@ -260,7 +262,7 @@ static void report_element(th_gradient_report *report, const th_finding *finding
     th_report_append(report, "]");
 }
 
-void th_checker_report(th_checker *checker, const th_finding *finding)
+void th_report_finding(th_checker *checker, const th_finding *finding)
 {
     th_gradient_report *report = checker->report;
     const bool wrong = finding->verdict.kind == TH_WRONG;

@@ -4,7 +4,7 @@
 
 #include "checker/verdict.h"
 
-/* The result for one leaf, and what is known of its worst element. */
+/* The result for one leaf, with its worst element. */
 typedef struct th_finding {
     const th_leaf *leaf;
     int64_t element; /* the worst one */
@@ -12,18 +12,18 @@ typedef struct th_finding {
     th_verdict verdict;
     const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
     int64_t row_stride;                                 /* of both */
-    /* [numel]: gradients under one random cotangent. In fast mode the numeric one is NaN where it was not sampled. */
-    const double *analytic_vector, *numeric_vector;
-    const unsigned char *state; /* [numel]: th_verdict_kind */
-    bool alone;                 /* some element is wrong by itself */
-    bool overwrites;      /* no element is wrong by itself, but a second backward does not accumulate the gradient */
-    bool nonlinear;       /* no element is wrong by itself, but the gradients of several outputs do not add up */
-    bool along_direction; /* fast mode: a direction through the leaf is wrong, but no element is known to be wrong */
+    /* [numel]: gradients under one random cotangent. In fast mode, the numeric one is NaN where it was not sampled. */
+    const double *analytic_gradient, *numeric_gradient;
+    const unsigned char *element_verdict; /* [numel]: th_verdict_kind */
+    bool has_wrong_element;               /* the derivative of some output by some element is wrong */
+    bool overwrites;                      /* a second backward does not add its gradient to that of the first */
+    bool nonlinear;       /* the gradient of a weighted sum of the outputs is not the sum of their gradients */
+    bool along_direction; /* the derivative in a direction is wrong, but no element is known to be wrong */
     th_shape output_shape;
 } th_finding;
 
-/* Writes a finding to the checker's report. */
-void th_checker_report(th_checker *checker, const th_finding *finding);
+/* Writes a finding to the report of the checker. */
+void th_report_finding(th_checker *checker, const th_finding *finding);
 /* Reports that the pending error of the context prevented the check. Returns that error. */
 th_status th_report_error(th_gradient_report *report, const th_context *ctx);
 /* Appends to the text of a report. */

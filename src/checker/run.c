@@ -158,7 +158,7 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record)
     th_checker_apply_settings(ctx, &checker->settings);
     ctx->default_dtype = checker->dtype;
     ctx->no_grad_depth = record ? 0 : 1;
-    th_leaves_reset(checker);
+    th_leaves_begin_run(checker);
     checker->runs++;
     checker->recording = record;
     ctx->watch = &watch;
@@ -196,7 +196,7 @@ bool th_checker_end_run(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     th_tape_clear(ctx);
-    th_leaves_restore(checker);
+    th_leaves_end_run(checker);
     if (checker->runs <= 2 && !ctx->error)
         check_attachments(checker);
     th_checker_apply_settings(ctx, &checker->settings);

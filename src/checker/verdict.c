@@ -1,15 +1,15 @@
 /* The verdict on one derivative (verdict.h).
  *
- * The usual step decides most derivatives: both numbers agree to the tolerance, or as closely as rounding allows.
- * Otherwise the step was too long (the function bends, or has a kink nearby), the step was too short for the rounding
- * error, or the derivative is wrong. Longer and shorter steps tell these cases apart. Each step is a fixed factor from
- * the next, so that truncation and rounding change by known large factors. A quotient that does not change is the
- * derivative. */
+ * The usual step decides most derivatives: both numbers agree within the tolerance or the rounding error. Otherwise
+ * there are three cases. The step is too long, because the function bends or has a kink nearby. Or the step is too
+ * short, and the rounding error is large. Or the derivative is wrong. Longer and shorter steps tell these cases apart.
+ * Neighboring steps differ by a fixed factor, so truncation and rounding errors change by known factors. A quotient
+ * that does not change from step to step is the derivative. */
 #include "checker/verdict.h"
 
 #include <math.h>
 
-/* The order of the steps, from the usual one. */
+/* The order in which steps are tried, as distances from the usual one. */
 static const int usual_order[TH_STEPS] = {0,  -1, 1,  -2,  2,   -3,  3,   -4,  4,   -5,  5,   -6,
                                           -7, -8, -9, -10, -11, -12, -13, -14, -15, -16, -17, -18};
 static const int upward_order[TH_UPWARD_STEPS] = {0, 1, 2, 3, 4};
@@ -47,18 +47,19 @@ void th_comparison_free(th_comparison *comparison)
     th_quotients_free(&comparison->quotients);
 }
 
-/* -- one derivative, and what step k shows of it -- */
+/* -- one derivative, and the results of step k for it -- */
 
 typedef struct derivative {
     const th_quotients *quotients;
     bool float32;
-    int64_t j; /* its index among quotients->count */
-    double analytic, scale, relative_tolerance, absolute_tolerance, visible;
-    double largest;  /* the leaf's largest derivative; a small one may be lost in rounding */
-    double per_unit; /* the rounding unit, for each unit of the input */
-    double unit;     /* the last place of the output, for each unit of the input */
-    double hidden;   /* the assumed rounding inside the function, as a change of an output */
-    double noise;    /* the same, measured; 0: not measured */
+    int64_t j; /* its index in [quotients->count] */
+    double analytic, term_norm, relative_tolerance, absolute_tolerance;
+    double visible;            /* the fraction of a derivative that a mistake must have to be found */
+    double largest_derivative; /* of the leaf; rounding may hide a derivative that is small beside it */
+    double unit_of_one;        /* the slope that rounding may show if the output is 1 */
+    double unit;               /* the same for the real output */
+    double hidden;             /* the assumed rounding inside the function, as a change of an output */
+    double noise;              /* the measured rounding inside the function; 0: not measured */
 } derivative;
 
 static bool is_known(const derivative *d, int k)
@@ -88,21 +89,21 @@ static double distance(const derivative *d, int k)
 
 static double size(const derivative *d, int k)
 {
-    return fmax(fmax(fabs(d->analytic), fabs(quotient(d, k))), d->scale);
+    return fmax(fmax(fabs(d->analytic), fabs(quotient(d, k))), d->term_norm);
 }
 
-static bool within_tolerance(const derivative *d, int k)
+static bool is_within_tolerance(const derivative *d, int k)
 {
     return distance(d, k) <= d->absolute_tolerance + d->relative_tolerance * size(d, k);
 }
 
-/* Returns whether rounding hides only a small part of the derivative. */
+/* Returns whether the rounding error is a small fraction of the derivative. */
 static bool is_visible(const derivative *d, int k)
 {
     return rounding(d, k) <= TH_VISIBLE_FACTOR * d->visible * size(d, k);
 }
 
-/* Returns whether the distance is within the error of the quotient, and a mistake could not hide in that error. */
+/* Returns whether the distance is within the error of the quotient, and the error is too small to hide a mistake. */
 static bool is_close(const derivative *d, int k, double error)
 {
     return distance(d, k) <= error && error <= TH_VISIBLE_FACTOR * d->visible * size(d, k) &&
@@ -111,7 +112,7 @@ static bool is_close(const derivative *d, int k, double error)
 
 static bool agrees(const derivative *d, int k)
 {
-    return within_tolerance(d, k) || is_close(d, k, rounding(d, k));
+    return is_within_tolerance(d, k) || is_close(d, k, rounding(d, k));
 }
 
 static double difference(const derivative *d, int k, int other)
@@ -135,8 +136,8 @@ static th_verdict judge_usual_step(const derivative *d)
 }
 
 /* Returns whether quotient n shows that the truncation error of quotient k is small. This error grows with the square
- * of the step. If n is the shorter step, the error is nearly the whole difference of the two quotients. If n is the
- * longer step, it is a hundredth of the difference. */
+ * of the step. If step n is shorter, the error is nearly the whole difference of the two quotients. If step n is
+ * longer, the error is a hundredth of the difference. */
 static bool confirms_quotient(const derivative *d, int k, int n)
 {
     return is_known(d, n) && rounding(d, n) <= TH_VISIBLE_FACTOR * d->visible * size(d, k) &&
@@ -152,7 +153,8 @@ static bool is_confirmed(const derivative *d, int k)
 
 /* -- wrong, by three steps -- */
 
-/* Returns whether step k sees no kink or jump. The next longer step, if known, counts as well. */
+/* Returns whether step k sees no kink or jump. A bend is compared with the larger slope of this and the next longer
+ * step. */
 static bool is_smooth(const derivative *d, int k)
 {
     const double longer = is_known(d, k + 1) ? bend(d, k + 1) : 0;
@@ -169,8 +171,9 @@ static bool change_shrinks(const derivative *d, int k)
     return shorter <= longer / 4 + 2 * rounding(d, k) * length[k];
 }
 
-/* The outputs change much less than the analytic derivative says. Either it is wrong, or they oscillate within a step,
- * and only steps that are short enough show it. Returns whether enough steps were tried and none shows it. */
+/* The outputs change much less than the analytic derivative says. Either the derivative is wrong, or the outputs
+ * oscillate within a step, and only short steps show the change. Returns whether enough steps were tried, and none
+ * shows an oscillation. */
 static bool change_shrinks_everywhere(const derivative *d)
 {
     int steps = 0;
@@ -188,7 +191,7 @@ static bool may_be_hidden(const derivative *d, int k)
     return distance(d, k) * d->quotients->length[k] <= d->hidden;
 }
 
-/* Returns whether the measured rounding inside the function can explain this distance of quotient k. */
+/* Returns whether the measured rounding inside the function can explain an error of quotient k. */
 static bool may_be_noise(const derivative *d, int k, double error)
 {
     return error * d->quotients->length[k] <= TH_ROUNDING_SAFETY * d->noise;
@@ -196,10 +199,11 @@ static bool may_be_noise(const derivative *d, int k, double error)
 
 static double largest_hidden_slope(const derivative *d)
 {
-    return th_limits.hidden[d->float32] * fmax(d->largest, d->scale);
+    return th_limits.hidden[d->float32] * fmax(d->largest_derivative, d->term_norm);
 }
 
-/* Returns whether the outputs hardly change over step k, but change over a longer one as the derivative says. */
+/* Returns whether the outputs hardly change over step k, but over some longer step they change by about as much as the
+ * analytic derivative says. */
 static bool longer_step_agrees(const derivative *d, int k)
 {
     if (fabs(quotient(d, k)) >= fabs(d->analytic) / 4)
@@ -210,7 +214,7 @@ static bool longer_step_agrees(const derivative *d, int k)
     return false;
 }
 
-/* The largest slope that steps longer than k see. */
+/* Returns the largest slope over the steps longer than k. */
 static double steepest_slope(const derivative *d, int k)
 {
     double slope = 0;
@@ -220,7 +224,7 @@ static double steepest_slope(const derivative *d, int k)
     return slope;
 }
 
-/* Returns whether the quotients of steps k and k + 1 show a finite derivative. */
+/* Returns whether the quotients of steps k and k + 1 are so close that the derivative is finite. */
 static bool converges(const derivative *d, int k)
 {
     return difference(d, k, k + 1) <= d->visible * steepest_slope(d, k) + rounding(d, k) + rounding(d, k + 1);
@@ -236,20 +240,21 @@ static bool contradicts(const derivative *d, int k)
                (!d->quotients->checker->at_kinks || converges(d, k));
     const double least_distance = fmin(distance(d, k + 1), distance(d, k + 2));
     if (d->quotients->checker->at_kinks && least_distance <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
-        return false; /* between the slopes on both sides */
+        return false; /* the analytic derivative is between the slopes on both sides */
     if (may_be_noise(d, k + 1, least_distance))
         return false;
     if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1)))
         return false;
-    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && least_distance > TH_EQUAL_UNITS * d->unit &&
-           rounding(d, k + 1) <= least_distance / 2 && difference(d, k + 1, k + 2) <= TH_AGREEMENT * least_distance &&
+    return !is_within_tolerance(d, k + 1) && !is_within_tolerance(d, k + 2) &&
+           least_distance > TH_EQUAL_UNITS * d->unit && rounding(d, k + 1) <= least_distance / 2 &&
+           difference(d, k + 1, k + 2) <= TH_AGREEMENT * least_distance &&
            difference(d, k, k + 1) <= TH_AGREEMENT * least_distance + rounding(d, k) + rounding(d, k + 1) &&
            is_smooth(d, k + 1) && bend(d, k) <= 2 * TH_AGREEMENT * least_distance + 2 * rounding(d, k) &&
            change_shrinks(d, k) && change_shrinks(d, k + 1) &&
            (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || change_shrinks_everywhere(d));
 }
 
-/* The verdict of all steps tried so far. */
+/* Returns the verdict from all steps that were tried so far. */
 static th_verdict judge_steps(const derivative *d)
 {
     for (int k = TH_STEPS - 1; k >= 0 && d->quotients->checker->options.step <= 0; k--)
@@ -261,10 +266,10 @@ static th_verdict judge_steps(const derivative *d)
     return (th_verdict){.kind = TH_UNDECIDED};
 }
 
-/* -- after the last step: right as far as can be seen, or cannot tell -- */
+/* -- after the last step: right within the uncertainty, or cannot tell -- */
 
-/* The uncertainty of quotient k: its difference from a neighbor, its rounding error, and half of the bend at a kink.
- * There the quotient is only the mean of two slopes. */
+/* Returns the uncertainty of quotient k: its difference from a neighbor, plus its rounding error, plus half of the bend
+ * at a kink. At a kink, the quotient is only the mean of two slopes. */
 static double uncertainty(const derivative *d, int k)
 {
     const double kink = is_smooth(d, k) ? 0 : bend(d, k) / 2;
@@ -275,17 +280,17 @@ static int most_certain_step(const derivative *d)
 {
     if (d->quotients->checker->options.step > 0)
         return is_known(d, TH_USUAL_STEP) ? TH_USUAL_STEP : -1;
-    int best = -1;
+    int best_step = -1;
     for (int k = 0; k < TH_STEPS; k++)
-        if (is_known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)) &&
+        if (is_known(d, k) && (best_step < 0 || uncertainty(d, k) < uncertainty(d, best_step)) &&
             !(may_be_hidden(d, k) && longer_step_agrees(d, k)))
-            best = k;
-    return best;
+            best_step = k;
+    return best_step;
 }
 
-/* At a kink, shorter steps have the same slopes above and below. At a jump, they have the same difference of the
- * outputs. */
-static th_reason find_reason(const derivative *d, int best, th_verdict *verdict)
+/* Returns why the check cannot tell, and writes the slopes at a kink. Shorter steps across a kink have the same slopes
+ * above and below. Shorter steps across a jump have the same difference of the outputs. */
+static th_reason find_reason(const derivative *d, int best_step, th_verdict *verdict)
 {
     const double *length = d->quotients->length;
     for (int k = 0; k < TH_USUAL_STEP; k++) { /* longer steps may see a kink or jump at another point */
@@ -301,16 +306,16 @@ static th_reason find_reason(const derivative *d, int best, th_verdict *verdict)
             bend(d, k) * length[k] > d->hidden)
             return TH_REASON_JUMP;
     }
-    const bool hides = rounding(d, best) > d->visible * size(d, best) || may_be_hidden(d, best) ||
-                       may_be_noise(d, best, distance(d, best));
-    return hides ? TH_REASON_ROUNDING : TH_REASON_OTHER;
+    const bool is_rounding = rounding(d, best_step) > d->visible * size(d, best_step) || may_be_hidden(d, best_step) ||
+                             may_be_noise(d, best_step, distance(d, best_step));
+    return is_rounding ? TH_REASON_ROUNDING : TH_REASON_OTHER;
 }
 
-/* Returns whether both derivatives are 0 as far as can be seen, compared with the output or with the slopes that longer
- * steps see. */
-static bool is_zero(const derivative *d, int best, double error)
+/* Returns whether both derivatives are 0 within the uncertainty, compared with the output or with the slopes of longer
+ * steps. */
+static bool is_zero(const derivative *d, int best_step, double error)
 {
-    const double analytic = fabs(d->analytic), numeric = fabs(quotient(d, best));
+    const double analytic = fabs(d->analytic), numeric = fabs(quotient(d, best_step));
     if (isnan(d->analytic))
         return false;
     if (fmax(analytic, numeric) <= TH_EQUAL_UNITS * d->unit)
@@ -319,30 +324,33 @@ static bool is_zero(const derivative *d, int best, double error)
         return false;
     const double output = d->unit / th_checker_epsilon(d->quotients->checker);
     return (error <= th_limits.negligible[d->float32] * output && analytic <= TH_ZERO_UNITS * d->unit) ||
-           error <= d->visible * steepest_slope(d, best);
+           error <= d->visible * steepest_slope(d, best_step);
 }
 
-static th_verdict final_verdict(const derivative *d)
+static th_verdict judge_uncertain(const derivative *d)
 {
-    const int best = most_certain_step(d);
-    if (best < 0)
+    const int best_step = most_certain_step(d);
+    if (best_step < 0)
         return (th_verdict){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .reason = TH_REASON_NOT_A_NUMBER};
-    const double error = uncertainty(d, best), beside = th_limits.beside[d->float32] * d->largest;
-    /* close: as close as can be seen; small: the invisible part is small compared with the leaf's largest derivative */
-    const bool close =
-        within_tolerance(d, best) ? error <= TH_VISIBLE_FACTOR * d->visible * size(d, best) : is_close(d, best, error);
-    const bool small = distance(d, best) <= error && 3 * error + size(d, best) <= beside;
-    if ((d->quotients->checker->options.step <= 0 && (close || small)) ||
-        (may_be_hidden(d, best) && distance(d, best) <= largest_hidden_slope(d)) || is_zero(d, best, error))
-        return make_verdict(d, TH_RIGHT, best, error);
-    th_verdict verdict = make_verdict(d, TH_CANNOT_TELL, best, error);
-    const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best));
-    verdict.reason = finite ? find_reason(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
+    const double error = uncertainty(d, best_step), small_size = th_limits.small[d->float32] * d->largest_derivative;
+    const bool is_right = is_within_tolerance(d, best_step)
+                              ? error <= TH_VISIBLE_FACTOR * d->visible * size(d, best_step)
+                              : is_close(d, best_step, error);
+    const bool is_small = distance(d, best_step) <= error &&
+                          3 * error + size(d, best_step) <= small_size; /* beside the largest derivative */
+    if ((d->quotients->checker->options.step <= 0 && (is_right || is_small)) ||
+        (may_be_hidden(d, best_step) && distance(d, best_step) <= largest_hidden_slope(d)) ||
+        is_zero(d, best_step, error))
+        return make_verdict(d, TH_RIGHT, best_step, error);
+    th_verdict verdict = make_verdict(d, TH_CANNOT_TELL, best_step, error);
+    const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best_step));
+    verdict.reason = finite ? find_reason(d, best_step, &verdict) : TH_REASON_NOT_A_NUMBER;
     return verdict;
 }
 
-/* At a kink, any number between the slopes on both sides is right. Nothing else that the check cannot tell is wrong. */
+/* Decides a verdict that cannot tell. At a kink, any number between the slopes on both sides is right, and any other is
+ * wrong. Without a kink, the derivative counts as right. */
 static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
 {
     const double low = fmin(verdict.below, verdict.above), high = fmax(verdict.below, verdict.above),
@@ -356,30 +364,30 @@ static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
 
 static int steps_to_try(const th_comparison *comparison, const th_line *line)
 {
-    if (line->thorough)
+    if (line->longer_steps_only)
         return TH_UPWARD_STEPS;
-    if (comparison->doubtful >= TH_DOUBTFUL_LINES)
+    if (comparison->doubtful_lines >= TH_DOUBTFUL_LINES)
         return 1;
-    return line->brief || comparison->quotients.checker->options.step > 0 ? TH_STEPS_TO_TELL_WRONG : TH_STEPS;
+    return line->only_tell_wrong || comparison->quotients.checker->options.step > 0 ? TH_STEPS_TO_TELL_WRONG : TH_STEPS;
 }
 
-static derivative derivatives_of(const th_quotients *quotients, const th_line *line)
+static derivative derivative_on_line(const th_quotients *quotients, const th_line *line)
 {
     const th_checker *checker = quotients->checker;
-    const double outputs = quotients->cotangent ? sqrt((double)checker->rows) : 1,
+    const double output_norm = quotients->cotangent ? sqrt((double)checker->rows) : 1,
                  magnitude = th_line_step_factor(line);
     return (derivative){.quotients = quotients,
                         .float32 = checker->options.float32,
-                        .scale = line->scale,
-                        .largest = line->largest,
-                        .per_unit = th_checker_epsilon(checker) / magnitude,
+                        .term_norm = line->term_norm,
+                        .largest_derivative = line->largest_derivative,
+                        .unit_of_one = th_checker_epsilon(checker) / magnitude,
                         .hidden = TH_HIDDEN_UNITS * th_rounding_unit(checker) * fmax(magnitude, checker->output_scale),
                         .relative_tolerance = relative_tolerance(checker),
-                        .absolute_tolerance = checker->options.absolute_tolerance * outputs,
+                        .absolute_tolerance = checker->options.absolute_tolerance * output_norm,
                         .visible = visible_fraction(checker)};
 }
 
-/* The measured rounding of output j, or of the sum of all outputs. */
+/* Returns the measured rounding of output j, or of <cotangent, output>. */
 static double noise_of(const th_quotients *quotients, int64_t j)
 {
     const double *noise = quotients->checker->noise, *c = quotients->cotangent;
@@ -389,8 +397,8 @@ static double noise_of(const th_quotients *quotients, int64_t j)
     return c ? sqrt(square) : noise[j];
 }
 
-/* Selects derivative j. Outputs of different size have different rounding errors. An output that is small has the error
- * of the largest output, or of 1 if that is smaller. */
+/* Selects derivative j. The rounding error of an output grows with its size. Its size counts as at least 1, or as the
+ * size of the largest output if that is smaller than 1. */
 static void select_derivative(derivative *d, int64_t j, double analytic)
 {
     const th_checker *checker = d->quotients->checker;
@@ -398,15 +406,15 @@ static void select_derivative(derivative *d, int64_t j, double analytic)
     d->j = j;
     d->analytic = analytic;
     d->noise = checker->noise ? noise_of(d->quotients, j) : 0;
-    d->unit = d->per_unit * fmax(isfinite(output_size) ? output_size : scale, fmin(scale, 1));
+    d->unit = d->unit_of_one * fmax(isfinite(output_size) ? output_size : scale, fmin(scale, 1));
 }
 
 bool th_compare_line(th_comparison *comparison, const th_line *line, const double *analytic, int64_t stride)
 {
     th_quotients *quotients = &comparison->quotients;
-    const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(comparison, line);
-    derivative d = derivatives_of(quotients, line);
-    th_quotients_start(quotients);
+    const int *order = line->longer_steps_only ? upward_order : usual_order, steps = steps_to_try(comparison, line);
+    derivative d = derivative_on_line(quotients, line);
+    th_quotients_start_line(quotients);
     int64_t undecided = quotients->count;
     for (int i = 0; i < steps && undecided > 0; i++) {
         if (!th_quotients_run_step(quotients, line, TH_USUAL_STEP + order[i]))
@@ -416,10 +424,10 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             th_verdict *verdict = &comparison->verdict[j];
             select_derivative(&d, j, analytic[j * stride]);
             if (i == 0)
-                *verdict = line->thorough ? (th_verdict){.kind = TH_UNDECIDED} : judge_usual_step(&d);
+                *verdict = line->longer_steps_only ? (th_verdict){.kind = TH_UNDECIDED} : judge_usual_step(&d);
             else if (verdict->kind == TH_UNDECIDED)
                 *verdict = judge_steps(&d);
-            if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* or is it rounding? */
+            if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* rounding may explain it */
                 if (!th_checker_measure_noise(quotients->checker))
                     return false;
                 select_derivative(&d, j, analytic[j * stride]);
@@ -434,11 +442,11 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
         if (verdict->kind != TH_UNDECIDED)
             continue;
         select_derivative(&d, j, analytic[j * stride]);
-        *verdict = final_verdict(&d);
+        *verdict = judge_uncertain(&d);
         if (quotients->checker->at_kinks && verdict->kind == TH_CANNOT_TELL)
             *verdict = verdict_at_kink(&d, *verdict);
         doubtful |= verdict->kind == TH_CANNOT_TELL;
     }
-    comparison->doubtful += doubtful;
+    comparison->doubtful_lines += doubtful;
     return true;
 }

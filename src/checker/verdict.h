@@ -22,11 +22,11 @@ typedef struct th_verdict {
     double below, above; /* at a kink: the slopes on both sides */
 } th_verdict;
 
-/* The comparison of derivatives along lines. */
+/* Compares analytic derivatives with difference quotients, line by line. */
 typedef struct th_comparison {
     th_quotients quotients;
-    th_verdict *verdict; /* [quotients.count]: of the last line */
-    int64_t doubtful;    /* lines so far with a derivative that the check cannot tell */
+    th_verdict *verdict;    /* [quotients.count]: of the last line */
+    int64_t doubtful_lines; /* so far: with a derivative that the check cannot tell */
 } th_comparison;
 
 /* Prepares comparisons of `count` derivatives for each line; cotangent: see th_quotients. Returns false with the error
