@@ -1,4 +1,4 @@
-/* Decides which gradients a forward computes for its backward: see precomputed.h. */
+/* Decides which gradients a forward computes for its backward (precomputed.h). */
 #include "autograd/precomputed.h"
 
 #include "autograd/gradient.h"
@@ -14,17 +14,17 @@ static bool is_wanted(const th_op *op, int i, const th_tensor_impl *input)
     return is_precomputed(op, i) && input && input->requires_gradient;
 }
 
-/* Returns whether backward would have to compute the gradient of input i although the others are precomputed. It could
- * not, because a backward with precomputed gradients gets no saved values. */
+/* Returns whether only backward can compute the gradient of input i. Then no gradient can be precomputed, because a
+ * backward with precomputed gradients gets no saved values. */
 static bool needs_backward(const th_op *op, int i, const th_tensor_impl *input)
 {
     return input && input->requires_gradient && !is_precomputed(op, i) &&
            !th_op_mask_has(op, op->identity_gradients, i);
 }
 
-static bool all_can_be_precomputed(const th_op *op, int n, th_tensor_impl *const *inputs)
+static bool all_can_be_precomputed(const th_op *op, int n_inputs, th_tensor_impl *const *inputs)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_inputs; i++) {
         if (needs_backward(op, i, inputs[i]))
             return false;
         if (!is_wanted(op, i, inputs[i]))
@@ -38,7 +38,7 @@ static bool all_can_be_precomputed(const th_op *op, int n, th_tensor_impl *const
     return true;
 }
 
-th_status th_precomputed_prepare(th_frame *frame, int n, th_tensor_impl *const *inputs)
+th_status th_precomputed_prepare(th_frame *frame, int n_inputs, th_tensor_impl *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -46,9 +46,9 @@ th_status th_precomputed_prepare(th_frame *frame, int n, th_tensor_impl *const *
         return th_call_fail(&frame->call, TH_ERROR_SHAPE,
                             "precomputed gradients need an output 0 of one element, but it is %s",
                             TH_TEXT(&frame->output[0]));
-    if (ctx->keep_values || !all_can_be_precomputed(op, n, inputs))
+    if (ctx->keep_values || !all_can_be_precomputed(op, n_inputs, inputs))
         return TH_OK;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_inputs; i++) {
         if (!is_wanted(op, i, inputs[i]))
             continue;
         if (th_gradient_prepare_precomputed(inputs[i], &frame->call.input_gradient[i]) != TH_OK)
@@ -58,9 +58,9 @@ th_status th_precomputed_prepare(th_frame *frame, int n, th_tensor_impl *const *
     return TH_OK;
 }
 
-void th_precomputed_mark(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node)
+void th_precomputed_mark(const th_frame *frame, int n_inputs, th_tensor_impl *const *inputs, int64_t node)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n_inputs; i++)
         if (frame->call.input_gradient[i].given)
             th_gradient_mark_precomputed(inputs[i], node);
 }

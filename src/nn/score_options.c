@@ -1,4 +1,4 @@
-/* Copies and releases the factors of LongRoPE, the only arrays of th_score_options. */
+/* Copies and releases the only arrays of th_score_options: the factors of LongRoPE. */
 #include "nn/score_options.h"
 
 #include <string.h>
@@ -7,35 +7,36 @@
 #include "tensor/context.h"
 #include "tensor/memory.h"
 
-static size_t factor_bytes(const th_rotary_scaling *s)
+static size_t factor_bytes(const th_rotary_scaling *scaling)
 {
-    return 2 * (size_t)s->n_factors * sizeof(double);
+    return 2 * (size_t)scaling->n_factors * sizeof(double);
 }
 
-static void clear_factors(th_rotary_scaling *s)
+static void clear_factors(th_rotary_scaling *scaling)
 {
-    s->short_factor = s->long_factor = NULL;
-    s->n_factors = 0;
+    scaling->short_factor = scaling->long_factor = NULL;
+    scaling->n_factors = 0;
 }
 
 th_status th_score_options_copy(th_context *ctx, th_score_options *options, const char *operation)
 {
-    th_rotary_scaling *s = &options->rotary_scaling;
-    const bool given = s->short_factor && s->long_factor && s->n_factors > 0 && s->n_factors <= INT32_MAX;
-    if (!options->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
-        clear_factors(s);
+    th_rotary_scaling *scaling = &options->rotary_scaling;
+    const bool has_factors =
+        scaling->short_factor && scaling->long_factor && scaling->n_factors > 0 && scaling->n_factors <= INT32_MAX;
+    if (!options->rotary || scaling->kind != TH_ROTARY_LONGROPE || !has_factors) {
+        clear_factors(scaling);
         return TH_OK;
     }
-    const size_t bytes = factor_bytes(s), half = bytes / 2;
+    const size_t bytes = factor_bytes(scaling), bytes_each = bytes / 2;
     double *copy = th_allocate(ctx, bytes);
     if (copy == NULL) {
-        clear_factors(s);
+        clear_factors(scaling);
         return th_fail_memory(ctx, operation, bytes);
     }
-    memcpy(copy, s->short_factor, half);
-    memcpy(copy + s->n_factors, s->long_factor, half);
-    s->short_factor = copy;
-    s->long_factor = copy + s->n_factors;
+    memcpy(copy, scaling->short_factor, bytes_each);
+    memcpy(copy + scaling->n_factors, scaling->long_factor, bytes_each);
+    scaling->short_factor = copy;
+    scaling->long_factor = copy + scaling->n_factors;
     return TH_OK;
 }
 
@@ -57,7 +58,7 @@ bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, 
 
 void th_score_options_release(th_context *ctx, th_score_options *options)
 {
-    th_rotary_scaling *s = &options->rotary_scaling;
-    th_release(ctx, (void *)(uintptr_t)s->short_factor, factor_bytes(s));
-    clear_factors(s);
+    th_rotary_scaling *scaling = &options->rotary_scaling;
+    th_release(ctx, (void *)(uintptr_t)scaling->short_factor, factor_bytes(scaling));
+    clear_factors(scaling);
 }

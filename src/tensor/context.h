@@ -1,4 +1,4 @@
-/* Includes the fields of the context and its functions. */
+/* The whole context: includes its structure and the headers of its functions. */
 #ifndef TH_TENSOR_CONTEXT_H
 #define TH_TENSOR_CONTEXT_H
 

@@ -15,7 +15,7 @@ static void release(th_context *ctx, void *object)
 {
     th_optimizer *o = object;
     th_moments_destroy(o);
-    th_shards_end(o);
+    th_shards_free(o);
     th_step_buffers_free(o);
     th_release_numbers(ctx, o->scratch, o->scratch_bytes);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
@@ -164,7 +164,7 @@ th_optimizer *th_optimizer_new(th_module *m, const th_update_rule *rule, const v
     o->max_norm = options->max_norm;
     o->diloco = diloco;
     assign_groups(o, m, options);
-    if (th_shards_begin(o, options->shards, options->group) != TH_OK) {
+    if (th_shards_init(o, options->shards, options->group) != TH_OK) {
         th_optimizer_free(o);
         return NULL;
     }

@@ -170,11 +170,11 @@ void th_moments_adopt_reserved(th_optimizer *o)
 /* Returns whether the parameter needs moments that it does not have. Frozen parameters need none. */
 static bool lacks_moments(const th_optimizer_parameter *p)
 {
-    return p->moments == NULL && (p->tensor->requires_gradient || p->stored);
+    return p->moments == NULL && (p->tensor->requires_gradient || p->has_saved_moments);
 }
 
-/* Assigns the moments to the parameters. In the middle of local steps, parameters with new moments have not changed since
- * the first of these steps. */
+/* Assigns the moments to the parameters. In the middle of local steps, parameters with new moments have not changed
+ * since the first of these steps. */
 static void assign_moments(th_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++) {

@@ -6,8 +6,8 @@
 #include "training/optimizer.h"
 
 /* The moments of the parameters in a block. Each process of a group owns a part of the block: bytes cut[rank] to
- * cut[rank + 1] - 1. It has the moments of its part, which it updates. With local steps (shared/outer_step.h) it updates the
- * whole block, and has all moments. A moment has the layout of what the process updates. */
+ * cut[rank + 1] - 1. It has the moments of its part, which it updates. With local steps (shared/outer_step.h) it
+ * updates the whole block, and has all moments. A moment has the layout of what the process updates. */
 struct th_moments {
     th_parameter_block *block;
     size_t bytes;      /* of the block when the moments were made */
@@ -19,12 +19,12 @@ struct th_moments {
     struct th_moments *next;
 };
 
-/* Allocates moments, and what the outer step keeps, for the blocks with a parameter that is not frozen or `stored`. After
- * an error nothing has changed. */
+/* Allocates moments, and what the outer step keeps, for the blocks with a parameter that is not frozen or
+ * `has_saved_moments`. After an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
- * discards them. TH_ERROR_STATE if the block has shorter ones that cannot grow: several processes share them, or an outer
- * step keeps more. */
+ * discards them. TH_ERROR_STATE if the block has shorter ones that cannot grow: several processes share them, or an
+ * outer step keeps more. */
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block);
 /* Uses the reserved moments. They replace shorter ones of the same blocks, with their values. */
 void th_moments_adopt_reserved(th_optimizer *o);

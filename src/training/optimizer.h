@@ -23,12 +23,12 @@ typedef struct th_optimizer_parameter {
     th_parameter_entry *entry;
     th_moments *moments; /* NULL until the first step, and if all parameters of the block are frozen */
     int group;
-    bool due;      /* has a gradient in the current step */
-    bool summed;   /* required a gradient when the loop over the shards began */
-    bool changed;  /* by a local step since the last outer step */
-    bool stored;   /* a checkpoint that is being loaded has its moments */
-    int64_t steps; /* taken so far */
-    int64_t outer; /* the number of outer steps that included it, the same in all processes */
+    bool due;               /* has a gradient in the current step */
+    bool summed;            /* required a gradient when the loop over the shards began */
+    bool changed;           /* by a local step since the last outer step */
+    bool has_saved_moments; /* a checkpoint that is being loaded has its moments */
+    int64_t steps;          /* taken so far */
+    int64_t outer;          /* the number of outer steps that included it, the same in all processes */
 } th_optimizer_parameter;
 
 typedef struct th_optimizer_group {

@@ -63,5 +63,5 @@ void th_optimizer_forget_loop(th_optimizer *o)
 
 bool th_optimizer_in_loop(const th_optimizer *o)
 {
-    return o->shards.looped;
+    return o->shards.loop_begun;
 }

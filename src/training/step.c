@@ -1,5 +1,5 @@
-/* One step of an optimizer: check, collect the gradients, clip them, update the parameters, finish. The table o->sharing has
- * the functions that differ if several processes train (shared/sharing.h). */
+/* One step of an optimizer: check, collect the gradients, clip them, update the parameters, finish. The table
+ * o->sharing has the functions that differ if several processes train (shared/sharing.h). */
 #include <float.h>
 #include <math.h>
 
@@ -56,7 +56,7 @@ static void forget_rejected(th_optimizer *o)
 /* Finds the parameters that have a gradient, and allocates memory. */
 static th_status collect(th_optimizer *o)
 {
-    if (!o->shards.looped)
+    if (!o->shards.loop_begun)
         forget_rejected(o);
     th_shards_mark_due(o);
     if (th_moments_ensure(o) != TH_OK)
@@ -67,8 +67,8 @@ static th_status collect(th_optimizer *o)
 
 /* -- clip -- */
 
-/* Sets the norm and the loss of the step. Returns the factor of the sums in the update. It is 1 / weight, or less to clip
- * the gradients. */
+/* Sets the norm and the loss of the step. Returns the factor of the sums in the update. It is 1 / weight, or less to
+ * clip the gradients. */
 static double clip(th_optimizer *o, const th_step_sums *sums)
 {
     o->loss = sums->loss / sums->weight;

@@ -88,7 +88,7 @@ static const th_family *find_family(const th_config *c)
     return family;
 }
 
-static void read_config(const th_config *c, th_foreign_config *read)
+static void read_config(const th_config *c, th_foreign_config *described)
 {
     th_context *ctx = c->source.ctx;
     const th_family *family = find_family(c);
@@ -98,8 +98,8 @@ static void read_config(const th_config *c, th_foreign_config *read)
         th_config_refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
     if (!th_config_flag(c, "is_causal", true))
         th_config_refuse(c, "\"%s\" is false", "is_causal");
-    *read = (th_foreign_config){.family = family, .options = family->options};
-    th_language_model_options *o = &read->options;
+    *described = (th_foreign_config){.family = family, .options = family->options};
+    th_language_model_options *o = &described->options;
     th_fields_read(c, family, o);
     if (!th_failed(ctx))
         check_heads(c, family, o);
@@ -109,10 +109,10 @@ static void read_config(const th_config *c, th_foreign_config *read)
     th_layers_read(c, family, o);
     apply_dynamic_length(o, &o->block.scores.rotary_scaling);
     apply_dynamic_length(o, &o->other_scores.rotary_scaling);
-    th_end_tokens_read(c, read);
+    th_end_tokens_read(c, described);
 }
 
-/* Reads an object. *described stays as it was after an error. */
+/* Reads an object. After an error *described is unchanged. */
 static th_status read_object(const th_json_source *source, const json_t *object, th_foreign_config *described)
 {
     th_foreign_config read = {0};
@@ -127,13 +127,13 @@ static th_status read_object(const th_json_source *source, const json_t *object,
 th_status th_foreign_config_read(th_context *ctx, const char *operation, const char *path, th_foreign_config *described)
 {
     const th_json_source source = {ctx, operation, path};
-    size_t memory;
-    json_t *object = th_json_read_file(&source, &th_config_limits, &memory);
+    size_t bytes;
+    json_t *object = th_json_read_file(&source, &th_config_limits, &bytes);
     if (object == NULL)
         return th_error_code(ctx);
     th_foreign_config read;
     th_status status = read_object(&source, object, &read);
-    th_json_release(ctx, object, memory);
+    th_json_release(ctx, object, bytes);
     if (status != TH_OK)
         return status;
     status = th_described_check(ctx, operation, path, &read.options);

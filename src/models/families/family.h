@@ -204,12 +204,13 @@ double th_rotary_usual_base(const th_family *family, bool window);
 
 /* -- tokens that end a text (end_tokens.c) -- */
 
-/* Reads eos_token_id, an integer or a list; the family's default if it is missing. Small models often keep this default
- * although it is outside their vocabulary: then they have no end token. Any other token outside is an error. */
-void th_end_tokens_read(const th_config *c, th_foreign_config *read);
-/* Replaces the end tokens by the end tokens in a generation_config.json, if that file has some. */
+/* Reads eos_token_id, an integer or a list. If it is missing, the end token is the family's default. Small models often
+ * keep this default although it is outside their vocabulary. Such a model has no end token. Any other token outside the
+ * vocabulary is an error. */
+void th_end_tokens_read(const th_config *c, th_foreign_config *described);
+/* Replaces the end tokens by those of a generation_config.json, if that file has some. */
 void th_end_tokens_read_generation_config(th_context *ctx, const char *operation, const char *path,
-                                          th_foreign_config *read);
+                                          th_foreign_config *described);
 
 /* -- the same attention with another pairing of rotary positions (halves.c) -- */
 

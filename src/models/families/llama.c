@@ -34,7 +34,7 @@ const th_tensor_name th_llama_norms[] = {
     {0},
 };
 
-static const th_family_field llama[] = {
+static const th_family_field llama_fields[] = {
     TH_LLAMA_SIZES(32000, 2048, 4096, 11008, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads)},
     {"head_dim", TH_SIZE(block.head_width)},
@@ -51,13 +51,13 @@ const th_family th_family_llama = {
     .architecture = "LlamaForCausalLM",
     .title = "Llama",
     TH_LLAMA_NAMES(th_llama_norms),
-    .fields = llama,
+    .fields = llama_fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM, .gated = true, .scores = {.rotary = true}}},
     .end_token = 2,
 };
 
-static const th_family_field mistral[] = {
+static const th_family_field mistral_fields[] = {
     TH_LLAMA_SIZES(32000, 131072, 4096, 14336, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 8, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
@@ -72,14 +72,14 @@ const th_family th_family_mistral = {
     .architecture = "MistralForCausalLM",
     .title = "Mistral",
     TH_LLAMA_NAMES(th_llama_norms),
-    .fields = mistral,
+    .fields = mistral_fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM, .gated = true, .no_bias = true, .scores = {.rotary = true}}},
     .layers = {.windows = TH_WINDOW_IN_ALL_LAYERS, .window = 4096},
     .end_token = 2,
 };
 
-static const th_family_field smollm3[] = {
+static const th_family_field smollm3_fields[] = {
     TH_LLAMA_SIZES(128256, 32768, 2048, 11008, 36, 16),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 4, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
@@ -96,7 +96,7 @@ const th_family th_family_smollm3 = {
     .architecture = "SmolLM3ForCausalLM",
     .title = "SmolLM 3",
     TH_LLAMA_NAMES(th_llama_norms),
-    .fields = smollm3,
+    .fields = smollm3_fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM, .gated = true, .scores = {.rotary = true}}},
     .rotary = {.base = 2e6},

@@ -3,7 +3,7 @@
 
 #define LAYERS .layers = {.windows = TH_WINDOW_BY_LAYER, .window = 4096, .has_switch = true, .window_from = 28}
 
-static const th_family_field qwen2[] = {
+static const th_family_field qwen2_fields[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 32, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
@@ -18,7 +18,7 @@ const th_family th_family_qwen2 = {
     .architecture = "Qwen2ForCausalLM",
     .title = "Qwen 2",
     TH_LLAMA_NAMES(th_llama_norms),
-    .fields = qwen2,
+    .fields = qwen2_fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM,
                           .gated = true,
@@ -29,7 +29,7 @@ const th_family th_family_qwen2 = {
     .end_token = -1,
 };
 
-static const th_family_field qwen3[] = {
+static const th_family_field qwen3_fields[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 32, .optional = true},
     {"head_dim", TH_SIZE(block.head_width), .default_value = 128},
@@ -45,7 +45,7 @@ const th_family th_family_qwen3 = {
     .architecture = "Qwen3ForCausalLM",
     .title = "Qwen 3",
     TH_LLAMA_NAMES(th_llama_norms),
-    .fields = qwen3,
+    .fields = qwen3_fields,
     .options = {.positions = TH_POSITIONS_NONE,
                 .block = {.norm = TH_RMS_NORM,
                           .gated = true,

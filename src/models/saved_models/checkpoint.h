@@ -1,5 +1,5 @@
-/* Shared by the source files for checkpoints. A checkpoint contains the parameters of a model, the optimizer's tensors
- * for each of them, and a state that is not a tensor. */
+/* What the source files for checkpoints share. A checkpoint contains the parameters of a model, the optimizer's tensors
+ * for each parameter, and a state that is not a tensor. */
 #ifndef TH_MODELS_SAVED_MODELS_CHECKPOINT_H
 #define TH_MODELS_SAVED_MODELS_CHECKPOINT_H
 
@@ -9,7 +9,7 @@
 #include "models/saved_models/safetensors.h"
 #include "tapehead/checkpoint.h"
 
-/* In a checkpoint, names of tensors other than weights begin with a dot. No parameter's name does. */
+/* In a checkpoint, the names of tensors other than weights begin with a dot. No parameter's name begins with a dot. */
 #define TH_CHECKSUMS_NAME ".checksums"
 #define TH_MOMENT_NAME ".optimizer.%s.%s" /* moment, parameter */
 enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
@@ -20,9 +20,9 @@ enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
 /* -- the parameters of a model (parameter_list.c) -- */
 typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
-    int64_t optimizer_index;            /* index in the optimizer, or -1 */
-    const th_safetensors_entry *stored; /* the tensor in the file; NULL: the parameter stays as it is */
-    bool only_checksum;                 /* a checkpoint has only its checksum */
+    int64_t optimizer_index;           /* index in the optimizer, or -1 */
+    const th_safetensors_entry *entry; /* its tensor in the file; NULL: loading does not change the parameter */
+    bool only_checksum;                /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
 } th_listed_parameter;
 
@@ -33,32 +33,32 @@ typedef struct th_parameter_list {
     int64_t count;
 } th_parameter_list;
 
-/* Checks the arguments of saving and loading (a usable module, a path, values), then makes the list. o may be NULL;
- * TH_ERROR_ARGUMENT if it has parameters of other modules. Call th_parameter_list_end even after an error. */
+/* Checks the arguments of saving and loading (a usable module, a path, values), then makes the list. o may be NULL.
+ * Returns TH_ERROR_ARGUMENT if o has parameters of other modules. Call th_parameter_list_end even after an error. */
 th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
                                  const char *operation);
-/* Makes only the list. m may have shapes only. */
-th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
-                               const char *operation);
+/* Makes the list without these checks. The parameters of m may have shapes only. */
+th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                                           const char *operation);
 /* Releases the list. */
 void th_parameter_list_end(th_parameter_list *list);
-/* Finds each parameter in the file. used[i] is set if entry i of file->by_name is one of them. Reports parameters
- * that are missing or do not fit. exact: the type must be the parameter's own type. */
+/* Finds each parameter in the file. Sets used[i] if file->by_name[i] belongs to a parameter. Reports parameters that
+ * are missing or do not fit. exact: the types of tensor and parameter must be equal. */
 void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file, const th_weights_options *options,
                              bool exact, bool *used, th_differences *d);
 /* Reports weights that are not used. Other tensors of a checkpoint are not reported. */
 void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d);
-/* Reads every parameter that was found, and clears the gradients. */
+/* Reads every parameter that was found, and empties its gradient. */
 th_status th_parameter_list_load_values(const th_parameter_list *list, const char *operation);
 
-/* Returns whether the checkpoint is saved without the parameter: without_frozen, and it is frozen. */
+/* Returns whether the checkpoint omits the parameter: it is frozen, and without_frozen is set. */
 static inline bool th_is_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
 {
     return c->without_frozen && !p->tensor->requires_gradient;
 }
 
 /* -- the state (checkpoint_state.c) -- */
-/* Returns the state as a text, which the caller releases with free. Returns NULL with the error stored. */
+/* Returns the state as a text, which the caller releases with free. Returns NULL with the error pending. */
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation);
 /* Reads and checks the state. Returns NULL with TH_ERROR_FILE; the caller releases it with json_decref. */
 json_t *th_state_read(const th_json_source *source, const char *text);
@@ -68,7 +68,7 @@ int64_t th_state_steps(const json_t *state, const char *parameter);
 bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc);
 /* Returns the checksum (CRC-32C) of a parameter's bytes. */
 uint32_t th_parameter_crc32c(const th_tensor_impl *t);
-/* Reads a real as checkpoints write it. Returns false if it is not one. */
+/* Reads a real number in the format of checkpoints. Returns false for any other text. */
 bool th_state_real(const json_t *json, double *value);
 /* Reports the differences between the state and the checkpoint (checkpoint_compare.c). */
 void th_state_compare(const json_t *state, const th_checkpoint *c, const th_parameter_list *list, th_differences *d);

@@ -86,7 +86,7 @@ static th_status allocate_moments(const json_t *state, th_optimizer *o, const th
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         if (p->optimizer_index >= 0)
-            o->parameters[p->optimizer_index].stored = th_state_steps(state, p->name) > 0;
+            o->parameters[p->optimizer_index].has_saved_moments = th_state_steps(state, p->name) > 0;
     }
     return th_moments_ensure(o);
 }

@@ -1,4 +1,4 @@
-/* Lists the parameters of a model, and finds their tensors in a file: see checkpoint.h. */
+/* Lists the parameters of a model, and finds their tensors in a file (checkpoint.h). */
 #include <string.h>
 
 #include "models/core/context.h"
@@ -27,8 +27,8 @@ static int64_t count_parameters(const th_module *m)
     return count;
 }
 
-th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
-                               const char *operation)
+th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                                           const char *operation)
 {
     *list = (th_parameter_list){0};
     th_context *ctx = m->ctx;
@@ -60,7 +60,7 @@ th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, co
 {
     *list = (th_parameter_list){0};
     const th_status status = check_arguments(m, path, operation);
-    return status == TH_OK ? th_parameter_list_of(list, m, o, operation) : status;
+    return status == TH_OK ? th_parameter_list_make_unchecked(list, m, o, operation) : status;
 }
 
 void th_parameter_list_end(th_parameter_list *list)
@@ -71,8 +71,8 @@ void th_parameter_list_end(th_parameter_list *list)
 
 /* -- comparing with a file -- */
 
-/* Returns the index in by_name. Returns -1 if the name is absent. */
-static int64_t find_index(const th_safetensors *file, const char *name)
+/* Returns the index of a tensor in file->by_name, or -1 if the file has no tensor of this name. */
+static int64_t find_entry_index(const th_safetensors *file, const char *name)
 {
     int64_t low = 0, high = file->count;
     while (low < high) {
@@ -86,17 +86,18 @@ static int64_t find_index(const th_safetensors *file, const char *name)
     return -1;
 }
 
-/* Compares the stored tensor with the parameter. */
-static bool check_fits(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact, th_differences *d)
+/* Returns whether the file's tensor fits the parameter. Reports the difference if it does not. */
+static bool fits_parameter(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact,
+                           th_differences *d)
 {
     char quoted[TH_QUOTED];
     const th_tensor_impl *t = p->tensor;
     const th_shape *shape = &entry->tensor.shape;
-    const bool other_name = strcmp(entry->tensor.name, p->name) != 0;
+    const bool name_differs = strcmp(entry->tensor.name, p->name) != 0;
     if (!th_safetensors_shape_fits(entry->type, shape, t->dtype, t->ndim, t->size)) {
         th_report_difference(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model",
-                             p->name, other_name ? " (there \"" : "",
-                             other_name ? th_quote(entry->tensor.name, quoted) : "", other_name ? "\")" : "",
+                             p->name, name_differs ? " (in the file \"" : "",
+                             name_differs ? th_quote(entry->tensor.name, quoted) : "", name_differs ? "\")" : "",
                              TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
@@ -116,7 +117,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
         const char *name = options->name_in_file ? options->name_in_file(p->name, options->user) : p->name;
         if (name == NULL)
             continue;
-        const int64_t index = find_index(file, name);
+        const int64_t index = find_entry_index(file, name);
         if (index < 0) {
             if (!options->allow_missing && !p->only_checksum)
                 th_report_difference(d, TH_MISSING, "missing: %s %s", name,
@@ -124,10 +125,10 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
             continue;
         }
         used[index] = true;
-        if (check_fits(file->by_name[index], p, exact, d))
-            p->stored = file->by_name[index];
+        if (fits_parameter(file->by_name[index], p, exact, d))
+            p->entry = file->by_name[index];
     }
-    /* A tied parameter may be saved under each of its names. */
+    /* A file may have a tied parameter under each of its names. */
     for (int64_t i = 0; i < file->count && options->name_in_file == NULL; i++)
         used[i] = used[i] || th_module_find_parameter(list->model, file->by_name[i]->tensor.name) != NULL;
 }
@@ -148,10 +149,10 @@ th_status th_parameter_list_load_values(const th_parameter_list *list, const cha
     th_observers_read(list->ctx);
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->stored == NULL)
+        if (p->entry == NULL)
             continue;
-        const th_status status = th_safetensors_entry_read(p->stored, p->tensor, operation);
-        th_storage_mark_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
+        const th_status status = th_safetensors_entry_read(p->entry, p->tensor, operation);
+        th_storage_mark_changed(p->tensor->storage); /* after an error too: part of the tensor may have been read */
         th_empty_gradient(p->tensor->handle);
         if (status != TH_OK)
             return status;

@@ -104,7 +104,7 @@ th_status th_agree_on_step(th_optimizer *o)
         {.name = "seed", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->seed},
         {.name = "checksum of the random calls before the step",
          .kind = TH_FACT_CHECKSUM,
-         .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
+         .integer = th_crc32c(0, o->shards.random_calls, sizeof o->shards.random_calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
         {.name = "precision of products", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->machine.precision},
         {.name = "training mode", .kind = TH_FACT_INTEGER, .integer = ctx->training},

@@ -15,7 +15,7 @@ th_status th_sum_own_gradients(th_optimizer *o, th_step_sums *sums)
     th_shards_add_open_nodes(o);
     if (th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &sums->norm) != TH_OK)
         return o->ctx->error;
-    return th_shards_sum_values(o, o->shards.values, o->shards.end - o->shards.first, sums);
+    return th_shards_sum_losses(o, o->shards.losses, o->shards.end - o->shards.first, sums);
 }
 
 const th_sharing th_sharing_alone = {

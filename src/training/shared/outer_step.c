@@ -107,11 +107,11 @@ void th_outer_step_start(const th_optimizer *o)
 static th_status join_parameters(th_optimizer *o)
 {
     double norm;
-    const th_shard_values *values;
+    const th_weighted_loss *losses;
     visit_due(o, false, subtract_chunk);
     if (th_gradient_exchange_sum(o->buffers->exchange, o) != TH_OK)
         return TH_ERROR_PROCESS;
-    if (th_shared_norm(o, true, &norm, &values) != TH_OK) {
+    if (th_shared_norm(o, true, &norm, &losses) != TH_OK) {
         visit_due(o, false, restore_chunk);
         return o->ctx->error;
     }

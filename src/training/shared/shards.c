@@ -1,5 +1,5 @@
-/* The loop over the shards of a step, and the sums of their gradients. The open nodes are like the digits of a binary
- * counter: an even shard opens a node, an odd one is added to it. */
+/* The loop over the shards of a step, and the sums of their gradients. The open nodes are like the digits 1 of a binary
+ * counter: an even shard opens a node, and an odd shard is added to the last open node. */
 #include "training/shared/shards.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ enum { CHUNK = 1 << 14 }; /* elements of one task */
 
 /* -- state -- */
 
-th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
+th_status th_shards_init(th_optimizer *o, int shards, th_group *group)
 {
     th_context *ctx = o->ctx;
     const int count = shards ? shards : 1, size = th_group_size(group), rank = th_group_rank(group);
@@ -42,9 +42,9 @@ th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
                           .first = th_shard_first(count, rank, size),
                           .end = th_shard_first(count, rank + 1, size)};
     s->next = s->first;
-    const size_t bytes = (size_t)(s->end - s->first) * sizeof *s->values;
-    s->values = th_allocate(ctx, bytes);
-    if (s->values == NULL)
+    const size_t bytes = (size_t)(s->end - s->first) * sizeof *s->losses;
+    s->losses = th_allocate(ctx, bytes);
+    if (s->losses == NULL)
         return th_fail_memory(ctx, o->rule->name, bytes);
     o->group = group;
     return TH_OK;
@@ -61,20 +61,20 @@ static void free_sums(th_optimizer *o)
     }
 }
 
-void th_shards_end(th_optimizer *o)
+void th_shards_free(th_optimizer *o)
 {
     free_sums(o);
-    th_release(o->ctx, o->shards.values, (size_t)(o->shards.end - o->shards.first) * sizeof *o->shards.values);
-    o->shards.values = NULL;
+    th_release(o->ctx, o->shards.losses, (size_t)(o->shards.end - o->shards.first) * sizeof *o->shards.losses);
+    o->shards.losses = NULL;
 }
 
 void th_shards_end_loop(th_optimizer *o)
 {
-    if (o->shards.looped)
-        th_random_begin_shard(o->ctx, 0, o->shards.calls);
+    if (o->shards.loop_begun)
+        th_random_begin_shard(o->ctx, 0, o->shards.random_calls);
     o->shards.next = o->shards.first;
     o->shards.n_open = 0;
-    o->shards.looped = false;
+    o->shards.loop_begun = false;
 }
 
 void th_shards_discard_sums(th_optimizer *o)
@@ -86,7 +86,7 @@ void th_shards_discard_sums(th_optimizer *o)
 
 /* -- memory of open nodes -- */
 
-static th_shard_sums *sums_of(const th_optimizer *o, const th_parameter_block *block)
+static th_shard_sums *find_sums(const th_optimizer *o, const th_parameter_block *block)
 {
     th_shard_sums *sums = o->shards.sums;
     while (sums && sums->block != block)
@@ -94,16 +94,16 @@ static th_shard_sums *sums_of(const th_optimizer *o, const th_parameter_block *b
     return sums;
 }
 
-char *th_shards_node_data(const th_optimizer *o, const th_parameter_block *block, int open)
+char *th_shards_node_data(const th_optimizer *o, const th_parameter_block *block, int index)
 {
-    return sums_of(o, block)->node[open];
+    return find_sums(o, block)->node[index];
 }
 
-/* Makes sure that there is memory for one more open node of a block. */
-static th_status reserve_node(th_optimizer *o, th_parameter_block *block)
+/* Ensures that the block has memory for one more open node. */
+static th_status ensure_node_memory(th_optimizer *o, th_parameter_block *block)
 {
     th_context *ctx = o->ctx;
-    th_shard_sums *sums = sums_of(o, block);
+    th_shard_sums *sums = find_sums(o, block);
     if (sums == NULL) {
         sums = th_allocate(ctx, sizeof *sums);
         if (sums == NULL)
@@ -139,11 +139,11 @@ static void add_chunk(void *shared, int64_t index, int worker)
     const addition *work = shared;
     const int64_t first = index * CHUNK;
     const int64_t n = work->numel - first < CHUNK ? work->numel - first : CHUNK;
-    const size_t at = (size_t)first * work->element;
+    const size_t offset = (size_t)first * work->element;
     if (work->a)
-        work->kernels->add(n, (void *[]){work->to + at, work->a + at, work->b + at}, NULL);
+        work->kernels->add(n, (void *[]){work->to + offset, work->a + offset, work->b + offset}, NULL);
     else
-        memcpy(work->to + at, work->b + at, (size_t)n * work->element);
+        memcpy(work->to + offset, work->b + offset, (size_t)n * work->element);
 }
 
 static char *node_data(const th_optimizer *o, const th_parameter_block *block, int node)
@@ -151,8 +151,9 @@ static char *node_data(const th_optimizer *o, const th_parameter_block *block, i
     return node == CURRENT ? block->gradient : th_shards_node_data(o, block, node);
 }
 
-/* Runs to = a + b on all gradients, or to = b if copy. */
-static void combine(const th_optimizer *o, int to, int a, int b, bool copy)
+/* Computes to = a + b for the gradients of all blocks, or to = b if copy. Each is the index of an open node, or
+ * CURRENT. */
+static void add_gradients(const th_optimizer *o, int to, int a, int b, bool copy)
 {
     th_block_run r;
     for (int64_t at = 0; th_next_run(o, false, &at, &r);) {
@@ -171,19 +172,19 @@ static void combine(const th_optimizer *o, int to, int a, int b, bool copy)
 
 /* -- one shard -- */
 
-/* Completes the gradients of a shard: parameters that it did not use get zeros. A step of one shard sums nothing, and
- * treats frozen parameters as a step without the loop. */
+/* Completes the gradients of a shard: a parameter that the shard did not use gets a gradient of zeros. A step of one
+ * shard sums nothing, and treats frozen parameters as a step without a loop does. */
 static th_status complete_gradients(th_optimizer *o)
 {
-    const bool several = o->shards.count > 1;
+    const bool has_loop = o->shards.count > 1;
     for (int64_t i = 0; i < o->count; i++) {
         th_optimizer_parameter *p = &o->parameters[i];
-        if (several && p->tensor->requires_gradient != p->summed)
+        if (has_loop && p->tensor->requires_gradient != p->summed)
             return th_fail(o->ctx, TH_ERROR_STATE, "shard_next", "a parameter was %s in the loop over the shards",
                            p->summed ? "frozen" : "unfrozen");
         if (th_has_gradient(p->tensor))
             p->due = true;
-        else if (several && p->summed && th_gradient_zero(p->tensor) != TH_OK)
+        else if (has_loop && p->summed && th_gradient_zero(p->tensor) != TH_OK)
             return o->ctx->error;
     }
     return TH_OK;
@@ -197,38 +198,38 @@ static void empty_gradients(const th_optimizer *o, bool all)
             th_gradient_empty(o->parameters[i].tensor);
 }
 
-/* Stores the current gradients as an open node. */
+/* Copies the current gradients to a new open node. */
 static th_status open_node(th_optimizer *o)
 {
     th_shard_state *s = &o->shards;
     th_block_run r;
     for (int64_t at = 0; th_next_run(o, false, &at, &r);)
-        if (reserve_node(o, r.block) != TH_OK)
+        if (ensure_node_memory(o, r.block) != TH_OK)
             return o->ctx->error;
-    combine(o, s->n_open, 0, CURRENT, true);
+    add_gradients(o, s->n_open, 0, CURRENT, true);
     s->open[s->n_open++] = (th_shard_node){s->next, 1};
     return TH_OK;
 }
 
-/* Adds the current gradients to the last open node, and open nodes to each other, while they are siblings. */
-static void add_to_open_nodes(th_optimizer *o)
+/* Adds the current gradients to the last open node. Then adds the last two open nodes while they are siblings. */
+static void add_shard_to_open_nodes(th_optimizer *o)
 {
     th_shard_state *s = &o->shards;
-    combine(o, s->n_open - 1, s->n_open - 1, CURRENT, false);
+    add_gradients(o, s->n_open - 1, s->n_open - 1, CURRENT, false);
     s->open[s->n_open - 1].count = 2;
-    for (; s->n_open > 1 && th_shard_siblings(s->open[s->n_open - 2], s->open[s->n_open - 1]); s->n_open--) {
-        combine(o, s->n_open - 2, s->n_open - 2, s->n_open - 1, false);
+    for (; s->n_open > 1 && th_shards_are_siblings(s->open[s->n_open - 2], s->open[s->n_open - 1]); s->n_open--) {
+        add_gradients(o, s->n_open - 2, s->n_open - 2, s->n_open - 1, false);
         s->open[s->n_open - 2].count *= 2;
     }
 }
 
-/* Adds open nodes to the gradients of the last shard while they are siblings. */
-static void add_to_last(th_optimizer *o)
+/* Adds the last open node to the gradients of the last shard while the two are siblings. */
+static void add_open_nodes_to_last(th_optimizer *o)
 {
     th_shard_state *s = &o->shards;
     th_shard_node last = {s->next, 1};
-    for (; s->n_open > 0 && th_shard_siblings(s->open[s->n_open - 1], last); s->n_open--) {
-        combine(o, CURRENT, s->n_open - 1, CURRENT, false);
+    for (; s->n_open > 0 && th_shards_are_siblings(s->open[s->n_open - 1], last); s->n_open--) {
+        add_gradients(o, CURRENT, s->n_open - 1, CURRENT, false);
         last = (th_shard_node){s->open[s->n_open - 1].first, 2 * last.count};
     }
 }
@@ -241,9 +242,9 @@ static th_status add_shard(th_optimizer *o)
     th_optimizer_sort(o);
     const bool last = s->next == s->end - 1;
     if (last)
-        add_to_last(o);
-    else if (s->n_open > 0 && th_shard_siblings(s->open[s->n_open - 1], (th_shard_node){s->next, 1}))
-        add_to_open_nodes(o);
+        add_open_nodes_to_last(o);
+    else if (s->n_open > 0 && th_shards_are_siblings(s->open[s->n_open - 1], (th_shard_node){s->next, 1}))
+        add_shard_to_open_nodes(o);
     else if (open_node(o) != TH_OK)
         return o->ctx->error;
     empty_gradients(o, !last);
@@ -258,9 +259,9 @@ th_shard th_optimizer_shards(th_optimizer *o)
     if (!th_optimizer_usable(o, "optimizer_shards"))
         return (th_shard){0};
     th_shard_state *s = &o->shards;
-    th_shards_end_loop(o); /* an unfinished loop */
-    memcpy(s->calls, o->ctx->calls, sizeof s->calls);
-    s->looped = true;
+    th_shards_end_loop(o); /* ends an unfinished loop */
+    memcpy(s->random_calls, o->ctx->calls, sizeof s->random_calls);
+    s->loop_begun = true;
     for (int64_t i = 0; i < o->count; i++) {
         o->parameters[i].due = false;
         o->parameters[i].summed = o->parameters[i].tensor->requires_gradient;
@@ -269,16 +270,16 @@ th_shard th_optimizer_shards(th_optimizer *o)
     return (th_shard){.index = s->first - 1, .count = s->count, .optimizer = o, .end = s->end};
 }
 
-/* Takes the gradients, the weight and the loss of the shard that the program has computed. */
+/* Adds the shard that the program has computed: its gradients, weight and loss. */
 static bool finish_shard(th_optimizer *o, const th_shard *shard)
 {
     th_shard_state *s = &o->shards;
-    if (!s->looped || shard->index != s->next) {
+    if (!s->loop_begun || shard->index != s->next) {
         th_fail(o->ctx, TH_ERROR_STATE, "shard_next",
                 "another loop over the shards, or a step, began in this loop, or a parameter was freed or cast");
         return false;
     }
-    s->values[shard->index - s->first] = (th_shard_values){shard->weight, shard->loss};
+    s->losses[shard->index - s->first] = (th_weighted_loss){shard->weight, shard->loss};
     return add_shard(o) == TH_OK;
 }
 
@@ -297,7 +298,7 @@ bool th_shard_next(th_shard *shard)
     shard->loss = 0;
     const bool more = shard->index < shard->end;
     if (more || s->count > 1)
-        th_random_begin_shard(o->ctx, more ? shard->index : 0, s->calls);
+        th_random_begin_shard(o->ctx, more ? shard->index : 0, s->random_calls);
     return more;
 }
 
@@ -306,11 +307,11 @@ bool th_shard_next(th_shard *shard)
 th_status th_shards_check_complete(const th_optimizer *o)
 {
     const th_shard_state *s = &o->shards;
-    if (s->looped && s->next < s->end)
+    if (s->loop_begun && s->next < s->end)
         return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                        "shard %d has not been computed; this process computes shards %d to %d of %d", s->next, s->first,
                        s->end - 1, s->count);
-    if (!s->looped && s->count > 1)
+    if (!s->loop_begun && s->count > 1)
         return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                        "the step has %d shards: compute them in a loop over th_optimizer_shards", s->count);
     return TH_OK;
@@ -318,30 +319,30 @@ th_status th_shards_check_complete(const th_optimizer *o)
 
 void th_shards_mark_due(th_optimizer *o)
 {
-    const bool looped = o->shards.looped;
+    const bool loop_begun = o->shards.loop_begun;
     for (int64_t i = 0; i < o->count; i++) {
         th_optimizer_parameter *p = &o->parameters[i];
-        p->due = (p->due || !looped) && th_has_gradient(p->tensor);
+        p->due = (p->due || !loop_begun) && th_has_gradient(p->tensor);
     }
-    if (!looped)
-        o->shards.values[0] = (th_shard_values){.weight = 1};
+    if (!loop_begun)
+        o->shards.losses[0] = (th_weighted_loss){.weight = 1};
 }
 
 void th_shards_add_open_nodes(th_optimizer *o)
 {
     for (; o->shards.n_open > 0; o->shards.n_open--)
-        combine(o, CURRENT, o->shards.n_open - 1, CURRENT, false);
+        add_gradients(o, CURRENT, o->shards.n_open - 1, CURRENT, false);
 }
 
 /* The smallest sum of the shards' weights. With smaller ones, the factor 1 / weight would overflow in float32. */
 static const double least_weight = 1e-18;
 
-th_status th_shards_sum_values(const th_optimizer *o, const th_shard_values *values, int count, th_step_sums *sums)
+th_status th_shards_sum_losses(const th_optimizer *o, const th_weighted_loss *losses, int count, th_step_sums *sums)
 {
     sums->weight = sums->loss = 0;
     for (int i = 0; i < count; i++) {
-        sums->weight += values[i].weight;
-        sums->loss += values[i].loss;
+        sums->weight += losses[i].weight;
+        sums->loss += losses[i].loss;
     }
     if (sums->weight >= least_weight && isfinite(sums->weight))
         return TH_OK;

@@ -1,5 +1,5 @@
-/* The gradient norm over all processes. Each sums the squares of the chunks that it owns; all of them add the gathered sums
- * in the order in which one process would. */
+/* The gradient norm over all processes. Each sums the squares of the chunks that it owns; all of them add the gathered
+ * sums in the order in which one process would. */
 #include "training/shared/shared_norm.h"
 
 #include <float.h>
@@ -42,8 +42,8 @@ static th_status gather_sums(const th_optimizer *o, double unit)
 {
     const th_step_buffers *s = o->buffers;
     double *sums = block_of(o, o->shards.rank);
-    const size_t values = (size_t)(o->shards.end - o->shards.first) * sizeof *o->shards.values;
-    memcpy(sums, o->shards.values, values);
+    const size_t bytes = (size_t)(o->shards.end - o->shards.first) * sizeof *o->shards.losses;
+    memcpy(sums, o->shards.losses, bytes);
     sums += 2 * th_most_shards(o);
     for (chunk_iterator it = {0}; next_chunks(o, &it);) {
         const th_tensor_impl *t = o->parameters[it.parameter].tensor;
@@ -122,7 +122,7 @@ static th_status slow_norm(const th_optimizer *o, bool differences, double *norm
     return TH_OK;
 }
 
-th_status th_shared_norm(th_optimizer *o, bool differences, double *norm, const th_shard_values **values)
+th_status th_shared_norm(th_optimizer *o, bool differences, double *norm, const th_weighted_loss **losses)
 {
     const th_step_buffers *s = o->buffers;
     if (gather_sums(o, 0) != TH_OK)
@@ -130,9 +130,9 @@ th_status th_shared_norm(th_optimizer *o, bool differences, double *norm, const 
     for (int rank = 0; rank < o->shards.processes; rank++) {
         const int first = th_shard_first(o->shards.count, rank, o->shards.processes);
         const int end = th_shard_first(o->shards.count, rank + 1, o->shards.processes);
-        memcpy(s->values + first, block_of(o, rank), (size_t)(end - first) * sizeof *s->values);
+        memcpy(s->losses + first, block_of(o, rank), (size_t)(end - first) * sizeof *s->losses);
     }
-    *values = s->values;
+    *losses = s->losses;
     const double sum = total_of(o);
     if (!isfinite(sum))
         return slow_norm(o, differences, norm);

@@ -63,7 +63,7 @@ void th_step_buffers_free(th_optimizer *o)
     th_gradient_exchange_free(o->ctx, s->exchange);
     th_release(o->ctx, s->block, processes * (size_t)s->block_numbers * sizeof *s->block);
     th_release(o->ctx, s->filled, processes * sizeof *s->filled);
-    th_release(o->ctx, s->values, (size_t)o->shards.count * sizeof *s->values);
+    th_release(o->ctx, s->losses, (size_t)o->shards.count * sizeof *s->losses);
     th_release(o->ctx, s->due, s->due_bytes);
     th_release(o->ctx, s, sizeof *s);
     o->buffers = NULL;
@@ -76,9 +76,9 @@ static th_status reserve(th_optimizer *o, th_step_buffers *s)
     const size_t processes = (size_t)o->shards.processes;
     s->due_bytes = processes * (size_t)o->count;
     s->due = th_allocate(ctx, s->due_bytes);
-    s->values = th_allocate(ctx, (size_t)o->shards.count * sizeof *s->values);
+    s->losses = th_allocate(ctx, (size_t)o->shards.count * sizeof *s->losses);
     s->filled = th_allocate(ctx, processes * sizeof *s->filled);
-    if (s->due == NULL || s->values == NULL || s->filled == NULL)
+    if (s->due == NULL || s->losses == NULL || s->filled == NULL)
         return th_fail_memory(ctx, "optimizer_step", s->due_bytes);
     s->block_numbers = 2 * th_most_shards(o) + most_chunks(o, s->filled);
     if (s->block_numbers < 4) /* an extreme */

@@ -8,8 +8,8 @@
 typedef struct th_step_buffers {
     unsigned char *due; /* [processes][parameters] */
     size_t due_bytes;
-    th_shard_values *values; /* [shards] */
-    /* A block of numbers of each process: the values of its shards, then the sums of its chunks. */
+    th_weighted_loss *losses; /* [shards] */
+    /* A block of numbers of each process: the weights and losses of its shards, then the sums of its chunks. */
     double *block; /* [processes][block_numbers] */
     int64_t block_numbers;
     int64_t *filled; /* [processes]: how many sums are in each block */

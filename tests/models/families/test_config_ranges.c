@@ -1,5 +1,5 @@
-/* Values of config.json that no model can have, in every family: the error is TH_ERROR_FILE and names the file, the key,
- * the value and the range. So options that are accepted always make a model. */
+/* Values of config.json that no model can have, in every family: the error is TH_ERROR_FILE and names the file, the
+ * key, the value and the range. So options that are accepted always make a model. */
 #include <string.h>
 
 #include "tapehead/models.h"
@@ -153,7 +153,7 @@ START_TEST(end_tokens_outside_the_vocabulary)
     int n;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"vocab_size\": 65, \"eos_token_id\": %s}", wrong[i]);
-        expect_rejected(text, "it must be in [0, 64], as the vocabulary has 65 tokens");
+        expect_rejected(text, "it must be in [0, 64], because the vocabulary has 65 tokens");
         write_config("{\"model_type\": \"llama\", \"vocab_size\": 65}");
         snprintf(text, sizeof text, "{\"eos_token_id\": %s}", wrong[i]);
         write_text("generation_config.json", text);

@@ -127,9 +127,9 @@ START_TEST(refusals)
         {"phi3", "\"rope_scaling\": {\"rope_type\": \"linear\"}",
          "rope_type \"linear\" is not supported; default and longrope are"},
         {"llama", "\"vocab_size\": 5, \"eos_token_id\": 5",
-         "\"eos_token_id\" is 5; it must be in [0, 4], as the vocabulary has 5 tokens"},
+         "\"eos_token_id\" is 5; it must be in [0, 4], because the vocabulary has 5 tokens"},
         {"llama", "\"vocab_size\": 5, \"eos_token_id\": [0, -1]",
-         "\"eos_token_id\" is -1; it must be in [0, 4], as the vocabulary has 5 tokens"},
+         "\"eos_token_id\" is -1; it must be in [0, 4], because the vocabulary has 5 tokens"},
         {"llama", "\"eos_token_id\": []", "\"eos_token_id\" is neither an integer nor a list of integers"},
         {"llama", "\"eos_token_id\": [1, \"x\"]", "\"eos_token_id\" is neither an integer nor a list of integers"},
     };

@@ -182,8 +182,9 @@ START_TEST(another_shape_is_one_difference)
         o.name_in_file = renamed ? in_other_model : NULL;
         expect_status(th_weights_load(model, path, &o), TH_ERROR_FILE, "(in all: 1 of a different shape)");
     }
-    ck_assert_str_eq(lines, "different shape: bias is (4) in the file and (3) in the model\n"
-                            "different shape: bias (there \"other.bias\") is (4) in the file and (3) in the model\n");
+    ck_assert_str_eq(lines,
+                     "different shape: bias is (4) in the file and (3) in the model\n"
+                     "different shape: bias (in the file \"other.bias\") is (4) in the file and (3) in the model\n");
 }
 END_TEST
 
