@@ -40,7 +40,7 @@ static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const
     th_lock_release(&held);
     for (int i = 0; valid && i < n; i++)
         if (inputs[i] || !th_op_mask_has(op, op->optional, i)) {
-            (void)th_usable(inputs[i], NULL, op->name, input_name(i));
+            (void)th_usable_tensor(inputs[i], NULL, op->name, input_name(i));
             return NULL;
         }
     return valid ? ctx : NULL;
@@ -56,7 +56,7 @@ static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inp
     }
     if (op == NULL || inputs == NULL || n <= 0 || th_op_mask_has(op, op->optional, 0))
         return last_context_of_call(op, n, inputs);
-    (void)th_usable(inputs[0], NULL, op->name, input_name(0));
+    (void)th_usable_tensor(inputs[0], NULL, op->name, input_name(0));
     return NULL;
 }
 
@@ -67,7 +67,7 @@ static bool resolve_inputs(th_context *ctx, const th_op *op, int n, th_tensor *c
         operand[i] = NULL;
         if (inputs[i] == NULL && th_op_mask_has(op, op->optional, i))
             continue;
-        operand[i] = th_usable(inputs[i], ctx, op->name, input_name(i));
+        operand[i] = th_usable_tensor(inputs[i], ctx, op->name, input_name(i));
         if (operand[i] == NULL)
             return false;
         if (ctx->watch)

@@ -353,7 +353,7 @@ static th_status check_arguments(th_context *ctx, th_tensor_impl *t, const th_ba
                        "without a cotangent the tensor must have one element; this one has %lld elements",
                        (long long)th_tensor_numel(t));
     if (options->cotangent) {
-        const th_tensor_impl *c = th_usable(options->cotangent, ctx, "backward", "the cotangent");
+        const th_tensor_impl *c = th_usable_tensor(options->cotangent, ctx, "backward", "the cotangent");
         if (c == NULL)
             return ctx->error;
         const th_array a = th_tensor_array(c), b = th_tensor_array(t);
@@ -369,7 +369,7 @@ static th_status check_arguments(th_context *ctx, th_tensor_impl *t, const th_ba
 
 th_status th_backward(th_tensor *handle, const th_backward_options *options)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "backward", "the tensor");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "backward", "the tensor");
     if (t == NULL)
         return th_pending_status(handle);
     th_context *ctx = t->ctx;

@@ -386,13 +386,13 @@ th_tensor_impl *th_gradient_tensor(th_tensor_impl *t)
 
 th_tensor *th_gradient(th_tensor *handle)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "gradient", "the tensor");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "gradient", "the tensor");
     return t && t->requires_gradient ? th_handle_of(th_gradient_tensor(t)) : NULL;
 }
 
 th_tensor *th_keep_gradient(th_tensor *handle)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, "keep_gradient", "the tensor");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, "keep_gradient", "the tensor");
     if (t == NULL)
         return NULL;
     if (!t->requires_gradient) {
@@ -413,7 +413,7 @@ void th_empty_gradient(th_tensor *handle)
 
 th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "set_requires_gradient", "the tensor");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "set_requires_gradient", "the tensor");
     if (t == NULL)
         return NULL;
     if (!th_is_floating(t->dtype)) {

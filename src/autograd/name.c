@@ -45,7 +45,7 @@ static th_status name_result(th_tensor_impl *t, const char *name)
 
 th_tensor *th_set_name(th_tensor *handle, const char *name)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, operation, "the tensor");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, operation, "the tensor");
     if (t == NULL)
         return NULL;
     if (name == NULL) {

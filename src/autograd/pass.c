@@ -65,7 +65,7 @@ static th_status replace_buffers(th_pass *pass)
     if (pass->requested == NULL)
         return th_fail_memory(ctx, "backward", bytes);
     for (int i = 0; i < options->n_wrt; i++) {
-        const th_tensor_impl *t = th_usable(options->wrt[i], ctx, "backward", "a tensor of wrt");
+        const th_tensor_impl *t = th_usable_tensor(options->wrt[i], ctx, "backward", "a tensor of wrt");
         if (t == NULL)
             return ctx->error;
         if (!t->requires_gradient)

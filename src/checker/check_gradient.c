@@ -264,7 +264,7 @@ th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user
     if (ctx == NULL || function == NULL) {
         if (report)
             *report = (th_gradient_report){.input = -1};
-        if (th_usable(x, NULL, operation, "the input"))
+        if (th_usable_tensor(x, NULL, operation, "the input"))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
         return th_pending_status(x);
     }

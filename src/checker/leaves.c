@@ -241,7 +241,7 @@ static void copy_input(th_checker *checker, int i, th_tensor *handle)
     th_context *ctx = checker->ctx;
     if (handle == NULL)
         return;
-    const th_tensor_impl *input = th_usable(handle, ctx, operation, "an input");
+    const th_tensor_impl *input = th_usable_tensor(handle, ctx, operation, "an input");
     if (input == NULL)
         return;
     const bool floating = th_is_floating(input->dtype);

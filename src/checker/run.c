@@ -136,7 +136,7 @@ static th_tensor_impl *check_output(th_checker *checker, const th_tensor *handle
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function returned NULL");
         return NULL;
     }
-    th_tensor_impl *output = th_usable(handle, ctx, operation, "what the function returned");
+    th_tensor_impl *output = th_usable_tensor(handle, ctx, operation, "what the function returned");
     if (output == NULL)
         return NULL;
     th_leaves_note_read(checker, output); /* a parameter that no operation has read, perhaps */

@@ -216,7 +216,7 @@ static th_status write_array(const npy_file *f, const th_tensor_impl *t)
 /* Returns the implementation of a tensor that can be written; NULL with the error stored. */
 static const th_tensor_impl *check_operand(const th_tensor *handle, const void *target, const char *what)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, write_operation, "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, write_operation, "t");
     if (t == NULL)
         return NULL;
     if (target == NULL)

@@ -197,7 +197,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
 {
     static const th_heatmap_options defaults = {0};
     const char *operation = "picture_heatmaps";
-    const th_tensor_impl *values = th_usable(handle, NULL, operation, "values");
+    const th_tensor_impl *values = th_usable_tensor(handle, NULL, operation, "values");
     if (values == NULL)
         return th_pending_status(handle);
     th_context *ctx = values->ctx;

@@ -160,7 +160,7 @@ static bool limit_to_window(const th_attention_layer *l, const th_mask *given, t
 static bool check_operand(const th_attention_layer *l, th_tensor *handle, const char *name,
                           const th_input_projection *p)
 {
-    const th_tensor_impl *t = th_usable(handle, l->base.ctx, l->base.type, name);
+    const th_tensor_impl *t = th_usable_tensor(handle, l->base.ctx, l->base.type, name);
     if (t == NULL)
         return false;
     const th_array a = th_tensor_array(t);

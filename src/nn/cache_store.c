@@ -155,7 +155,8 @@ static th_cached_layer *store_keys_and_values(th_cache_impl *cache, const th_mod
 th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v)
 {
-    const th_tensor_impl *impl = positions ? th_usable(positions, cache->ctx, attention->type, "positions") : NULL;
+    const th_tensor_impl *impl =
+        positions ? th_usable_tensor(positions, cache->ctx, attention->type, "positions") : NULL;
     if (positions && impl == NULL)
         return cache->ctx->error;
     const th_array position_array = impl ? th_tensor_array(impl) : (th_array){.given = false};

@@ -47,7 +47,7 @@ th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual
         return th_dropout_residual(th_module_forward(dense, x), 0, residual); /* does not broadcast */
     if (!th_module_begin_as(dense, &th_dense_type, "dense_residual", "dense layer"))
         return NULL;
-    if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
+    if (!th_usable_tensor(residual, dense->ctx, "dense_residual", "the residual"))
         return th_module_end(dense, NULL);
     return th_module_end(dense, apply_dense((const th_dense_layer *)dense, x, residual));
 }

@@ -247,7 +247,7 @@ th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *pa
 {
     if (!th_module_usable(m, "module_tie_parameter"))
         return NULL;
-    th_tensor_impl *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
+    th_tensor_impl *t = th_usable_tensor(parameter, m->ctx, "module_tie_parameter", "the parameter");
     if (t == NULL || !check_member_name(m, name, 0, "module_tie_parameter"))
         return NULL;
     if (!t->parameter) {

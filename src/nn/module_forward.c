@@ -100,7 +100,7 @@ void th_module_end_all(th_module *m, th_tensor *const *results, int count)
 
 th_tensor *th_module_forward(th_module *m, th_tensor *x)
 {
-    if (!th_module_usable(m, "module_forward") || !th_usable(x, m->ctx, m->type, "x"))
+    if (!th_module_usable(m, "module_forward") || !th_usable_tensor(x, m->ctx, m->type, "x"))
         return NULL;
     if (m->forward == NULL) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s takes more than one tensor: call its own function",

@@ -74,7 +74,7 @@ void th_positions_add_member(th_positions *p, th_module *model, const char *name
 static th_status check_positions(const th_module *m, const th_array *tokens, const char *what, th_tensor *handle)
 {
     th_context *ctx = m->ctx;
-    const th_tensor_impl *positions = th_usable(handle, ctx, m->type, "positions");
+    const th_tensor_impl *positions = th_usable_tensor(handle, ctx, m->type, "positions");
     if (positions == NULL)
         return ctx->error;
     const th_array a = th_tensor_array(positions);
@@ -93,7 +93,7 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
                              th_tensor *positions)
 {
     th_context *ctx = model->ctx;
-    const th_tensor_impl *impl = th_usable(tokens, ctx, model->type, what);
+    const th_tensor_impl *impl = th_usable_tensor(tokens, ctx, model->type, what);
     if (impl == NULL)
         return ctx->error;
     const th_array a = th_tensor_array(impl);
@@ -129,7 +129,7 @@ th_tensor *th_positions_apply(const th_positions *p, th_tensor *x, th_tensor *po
 
 th_tensor *th_positions_in_documents(const th_module *model, th_tensor *documents)
 {
-    const th_tensor_impl *impl = th_usable(documents, model->ctx, model->type, "documents");
+    const th_tensor_impl *impl = th_usable_tensor(documents, model->ctx, model->type, "documents");
     if (impl == NULL)
         return NULL;
     const th_array numbers = th_tensor_array(impl);
@@ -160,7 +160,7 @@ th_tensor *th_select_rows(th_tensor *x, th_tensor *rows)
     if (x == NULL || rows == NULL)
         return x;
     th_context *ctx = th_context_of(x);
-    const th_tensor_impl *indices = th_usable(rows, ctx, "rows", "rows");
+    const th_tensor_impl *indices = th_usable_tensor(rows, ctx, "rows", "rows");
     const th_shape shape = th_shape_of(x);
     if (indices == NULL)
         return NULL;

@@ -38,7 +38,7 @@ static bool targets_fit(th_tensor *x, th_tensor *targets)
 th_tensor *th_soft_capped_cross_entropy(th_tensor *x, th_tensor *weight, double cap, th_tensor *targets,
                                         const th_cross_entropy_options *options)
 {
-    if (x == NULL || !th_usable(targets, th_context_of(x), "soft_capped_cross_entropy", "targets"))
+    if (x == NULL || !th_usable_tensor(targets, th_context_of(x), "soft_capped_cross_entropy", "targets"))
         return NULL;
     th_context *ctx = th_context_of(x);
     const int64_t width = th_size(x, -1), rows_per_chunk = CHUNK_LOGITS / th_size(weight, 0);

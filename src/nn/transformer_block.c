@@ -156,7 +156,7 @@ static th_tensor *run_branches(const transformer_block *b, th_tensor *x, const t
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    const th_tensor_impl *x = th_usable(handle, ctx, b->base.type, "x");
+    const th_tensor_impl *x = th_usable_tensor(handle, ctx, b->base.type, "x");
     if (x == NULL)
         return ctx->error;
     const th_array a = th_tensor_array(x);

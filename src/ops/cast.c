@@ -81,7 +81,7 @@ const th_op th_op_cast = {
 
 th_tensor *th_cast(th_tensor *x, th_dtype dtype)
 {
-    const th_tensor_impl *impl = x ? th_usable(x, NULL, "cast", "x") : NULL;
+    const th_tensor_impl *impl = x ? th_usable_tensor(x, NULL, "cast", "x") : NULL;
     if (impl && impl->dtype == dtype)
         return x;
     return th_apply(&th_op_cast, &(th_cast_attributes){(int32_t)dtype}, x);

@@ -43,7 +43,7 @@ const th_op th_op_contiguous = {
 
 th_tensor *th_contiguous(th_tensor *x)
 {
-    const th_tensor_impl *impl = x ? th_usable(x, NULL, "contiguous", "x") : NULL;
+    const th_tensor_impl *impl = x ? th_usable_tensor(x, NULL, "contiguous", "x") : NULL;
     if (impl && th_strides_are_contiguous(impl->ndim, impl->size, impl->stride))
         return x;
     return th_apply(&th_op_contiguous, NULL, x);

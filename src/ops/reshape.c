@@ -147,7 +147,7 @@ extern const th_op th_op_contiguous;
 
 th_tensor *th_reshape(th_tensor *x, th_shape shape)
 {
-    const th_tensor_impl *impl = x ? th_usable(x, NULL, "reshape", "x") : NULL;
+    const th_tensor_impl *impl = x ? th_usable_tensor(x, NULL, "reshape", "x") : NULL;
     if (impl && !has_view(impl, shape))
         x = th_apply(&th_op_contiguous, NULL, x);
     return th_apply(&th_op_reshape, &(th_reshape_attributes){shape}, x);

@@ -8,7 +8,7 @@ th_status th_split(th_tensor *handle, int axis, int count, const int64_t *sizes,
 {
     for (int i = 0; i < count && parts; i++)
         parts[i] = NULL;
-    const th_tensor_impl *x = th_usable(handle, NULL, "split", "x");
+    const th_tensor_impl *x = th_usable_tensor(handle, NULL, "split", "x");
     if (x == NULL)
         return th_pending_status(handle);
     if (sizes == NULL || parts == NULL || count < 1)

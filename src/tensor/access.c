@@ -86,7 +86,7 @@ bool th_shares_memory(const th_tensor *first, const th_tensor *second)
 
 th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "set_axes", "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "set_axes", "t");
     if (t == NULL)
         return NULL;
     const size_t count = letters ? strlen(letters) : 0;
@@ -122,7 +122,7 @@ bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype)
 
 double th_item(th_tensor *handle)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, "item", "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, "item", "t");
     if (t == NULL || !th_check_elements(t->ctx, "item", t->dtype))
         return NAN;
     if (th_tensor_numel(t) != 1) {
@@ -171,7 +171,7 @@ static bool find_element_offset(const th_tensor_impl *t, const char *operation, 
 double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
-    const th_tensor_impl *t = th_usable(handle, NULL, "get", "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, "get", "t");
     if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element_offset(t, "get", &index, &offset))
         return NAN;
     const char *data = require_data(t, "get");
@@ -190,7 +190,7 @@ static th_status check_value(th_tensor_impl *t, const char *operation, double va
 th_status th_set(th_tensor *handle, th_shape index, double value)
 {
     int64_t offset;
-    th_tensor_impl *t = th_usable(handle, NULL, "set", "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "set", "t");
     if (t == NULL || !find_element_offset(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
         return th_pending_status(handle);
     char *data = th_tensor_data(t);
@@ -215,7 +215,7 @@ th_status th_check_writable(const th_tensor_impl *t, const char *operation)
 /* Returns the implementation of a contiguous tensor; NULL with an error for others. */
 static th_tensor_impl *require_contiguous(const th_tensor *handle, const char *operation)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, operation, "t");
     if (t && !th_strides_are_contiguous(t->ndim, t->size, t->stride)) {
         th_fail(t->ctx, TH_ERROR_STATE, operation,
                 "a tensor %s that is not contiguous has no plain data: th_contiguous copies it",
@@ -266,7 +266,7 @@ static th_status check_bytes(const th_tensor_impl *t, const char *operation, con
 
 th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, "copy_out", "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, "copy_out", "t");
     if (t == NULL)
         return th_pending_status(handle);
     const th_status status = check_bytes(t, "copy_out", data, bytes);
@@ -281,7 +281,7 @@ th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
 
 th_status th_copy_in(th_tensor *handle, const void *data, size_t bytes)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "copy_in", "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "copy_in", "t");
     if (t == NULL)
         return th_pending_status(handle);
     th_status status = check_bytes(t, "copy_in", data, bytes);
@@ -340,11 +340,11 @@ static th_status check_convertible(const th_tensor_impl *to, const th_tensor_imp
 
 th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 {
-    th_tensor_impl *destination = th_usable(to_handle, NULL, "copy_into", "destination");
+    th_tensor_impl *destination = th_usable_tensor(to_handle, NULL, "copy_into", "destination");
     if (destination == NULL)
         return th_pending_status(to_handle);
     th_context *ctx = destination->ctx;
-    const th_tensor_impl *source = th_usable(from_handle, ctx, "copy_into", "source");
+    const th_tensor_impl *source = th_usable_tensor(from_handle, ctx, "copy_into", "source");
     if (source == NULL)
         return th_pending_status(to_handle);
     if (destination->dtype != source->dtype && (th_is_storage(destination->dtype) || th_is_storage(source->dtype))) {
@@ -368,7 +368,7 @@ th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 
 th_status th_fill(th_tensor *handle, double value)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, "fill", "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, "fill", "t");
     if (t == NULL || check_value(t, "fill", value) != TH_OK || th_check_writable(t, "fill") != TH_OK)
         return th_pending_status(handle);
     const th_array array = th_tensor_array(t);

@@ -148,7 +148,7 @@ th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, i
 
 th_tensor *th_keep(th_tensor *handle)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, "keep", "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, "keep", "t");
     if (t == NULL)
         return NULL;
     th_tensor_impl *copy = th_tensor_new(t->ctx, t->dtype, t->ndim, t->size, true, "keep");

@@ -128,7 +128,7 @@ static void fail_not_live(th_context *ctx, const th_tensor *t, const char *opera
         th_fail_last(TH_ERROR_STATE, operation, "%s %s", operand, why);
 }
 
-th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *operand)
+th_tensor_impl *th_usable_tensor(const th_tensor *t, th_context *ctx, const char *operation, const char *operand)
 {
     th_context *home = th_handle_context(t);
     if (home && (ctx == NULL || ctx == home)) {

@@ -8,7 +8,7 @@
 /* Returns the implementation of a tensor of a floating type; NULL with an error pending. */
 static th_tensor_impl *usable_floating(const th_tensor *handle, const char *operation)
 {
-    th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
+    th_tensor_impl *t = th_usable_tensor(handle, NULL, operation, "t");
     if (t && !th_is_floating(t->dtype)) {
         th_fail(t->ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(t->dtype));
         return NULL;

@@ -289,7 +289,7 @@ static void put_tensor(printer *p)
 /* Checks the operands and fills in default options. The default precision of a single number is -1: all its digits. */
 static bool check_operands(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
 {
-    const th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
+    const th_tensor_impl *t = th_usable_tensor(handle, NULL, operation, "t");
     if (t == NULL)
         return false;
     if (th_is_storage(t->dtype)) {

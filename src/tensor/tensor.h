@@ -103,12 +103,12 @@ th_context *th_handle_context(const th_tensor *t);
 /* Returns the implementation of a tensor that a function called `operation` needs. Checks that t is a live tensor,
  * that it belongs to ctx (to any context if ctx is NULL), and that no error is pending. Otherwise stores an error, if
  * none is pending, and returns NULL. operand names the tensor in the error: "a", "weight". */
-TH_PRIVATE_API th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation,
-                                         const char *operand);
-/* Returns the code of the pending error, after th_usable returned NULL. */
+TH_PRIVATE_API th_tensor_impl *th_usable_tensor(const th_tensor *t, th_context *ctx, const char *operation,
+                                                const char *operand);
+/* Returns the code of the pending error, after th_usable_tensor returned NULL. */
 TH_PRIVATE_API th_status th_pending_status(const th_tensor *t);
-/* As th_usable, for a function that only reads properties of t: a pending error does not matter, and NULL gives NULL
- * without an error. */
+/* As th_usable_tensor, for a function that only reads properties of t: a pending error does not matter, and NULL gives
+ * NULL without an error. */
 th_tensor_impl *th_inspect(const th_tensor *t, const char *operation);
 
 /* Returns a new implementation and handle without storage. The user owns the tensor if `owned`, else the tape.

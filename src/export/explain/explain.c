@@ -223,7 +223,7 @@ th_status th_tape_explain(th_context *ctx, FILE *file, th_tensor *tensor, th_sha
 {
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
-    const th_tensor_impl *t = th_usable(tensor, ctx, operation, "the tensor");
+    const th_tensor_impl *t = th_usable_tensor(tensor, ctx, operation, "the tensor");
     th_element element = {{0}};
     if (t == NULL || th_element_index(t, operation, &index, element.index) != TH_OK)
         return ctx->error;

@@ -270,7 +270,7 @@ static bool fill_rows(th_windows *w, int64_t rows, batch_memory all)
 
 static th_status check_operand(const th_windows *w, const th_tensor *handle, const char *name, int64_t *batch)
 {
-    const th_tensor_impl *t = th_usable(handle, w->ctx, operation, name);
+    const th_tensor_impl *t = th_usable_tensor(handle, w->ctx, operation, name);
     if (t == NULL)
         return th_error_code(w->ctx);
     const th_array a = th_tensor_array(t);

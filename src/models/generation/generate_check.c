@@ -68,7 +68,7 @@ static th_status check_options(const th_generation *g)
 /* Checks an operand of indices: (batch, length), or (batch) if length is NULL. */
 static th_status check_indices(const th_generation *g, th_tensor *t, const char *name, int64_t *batch, int64_t *length)
 {
-    const th_tensor_impl *impl = th_usable(t, g->ctx, operation, name);
+    const th_tensor_impl *impl = th_usable_tensor(t, g->ctx, operation, name);
     if (impl == NULL)
         return th_error_code(g->ctx);
     const th_array a = th_tensor_array(impl);

@@ -175,7 +175,7 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
     const th_safetensors_entry *entry = find_entry(file, name, operation);
     if (entry == NULL)
         return file ? th_error_code(file->ctx) : TH_ERROR_ARGUMENT;
-    th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");
+    th_tensor_impl *t = th_usable_tensor(handle, file->ctx, operation, "t");
     if (t == NULL)
         return th_pending_status(handle);
     char quoted[TH_QUOTED];

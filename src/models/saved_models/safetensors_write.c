@@ -27,8 +27,8 @@ static size_t alignment_of(th_dtype dtype)
     return th_dtype_numbers(dtype) > 1 ? 2 : th_dtype_size(dtype);
 }
 
-/* Sorts by the length of the elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
- * has the lower address in the array. */
+/* Sorts by the length of the elements, the longest first. Tensors of equal length keep the caller's order: the earlier
+ * one has the lower address in the array. */
 void th_safetensors_sort_items(th_safetensors_item *tensor, int64_t count)
 {
     int64_t placed = 0;
@@ -271,7 +271,7 @@ th_status th_safetensors_write_contents(const th_safetensors_contents *s)
 
 static th_status make_item(th_context *ctx, const char *operation, const th_named_tensor *from, th_safetensors_item *to)
 {
-    const th_tensor_impl *t = th_usable(from->tensor, ctx, operation, "a tensor");
+    const th_tensor_impl *t = th_usable_tensor(from->tensor, ctx, operation, "a tensor");
     if (t == NULL)
         return th_pending_status(from->tensor);
     if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)

@@ -84,7 +84,7 @@ void th_class_loss_store(const th_call *call, int64_t count, const double *loss,
 int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *options)
 {
     const char *const operation = "target_count";
-    const th_tensor_impl *targets = th_usable(handle, NULL, operation, "targets");
+    const th_tensor_impl *targets = th_usable_tensor(handle, NULL, operation, "targets");
     if (targets == NULL)
         return 0;
     const th_array array = th_tensor_array(targets);

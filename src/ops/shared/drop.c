@@ -56,7 +56,7 @@ void th_drop(const th_call *call, const th_array *from, const th_array *residual
 
 bool th_drops_nothing(th_tensor *x, double p, const char *operation)
 {
-    const th_tensor_impl *impl = x ? th_usable(x, NULL, operation, "x") : NULL;
+    const th_tensor_impl *impl = x ? th_usable_tensor(x, NULL, operation, "x") : NULL;
     const bool nothing = p == 0 || (impl && !impl->ctx->training && p > 0 && p < 1);
     return impl && nothing && th_is_floating(impl->dtype);
 }

@@ -155,7 +155,7 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
         tensors[i] = (th_array){0};
         if (!handles[i])
             continue;
-        const th_tensor_impl *tensor = th_usable(handles[i], ctx, operation, th_mask_names[i]);
+        const th_tensor_impl *tensor = th_usable_tensor(handles[i], ctx, operation, th_mask_names[i]);
         if (tensor == NULL)
             return false;
         tensors[i] = th_tensor_array(tensor);
