@@ -82,7 +82,7 @@ static bool check_input_types(const th_frame *frame, int n)
     const th_op *op = frame->call.op;
     for (int i = 0; i < n; i++) {
         const th_array *input = &frame->call.input[i];
-        if (input->given && th_is_storage(input->dtype) && !th_op_mask_has(op, op->storage, i)) {
+        if (input->given && th_is_storage_type(input->dtype) && !th_op_mask_has(op, op->storage, i)) {
             th_fail(frame->call.ctx, TH_ERROR_TYPE, op->name,
                     "%s is %s, which this operation does not read: th_cast "
                     "converts it to float32",

@@ -60,7 +60,7 @@ static void print_elements(FILE *file, const char *before, const th_array *array
 static void print_dot_values(FILE *file, const th_tensor_impl *t)
 {
     const th_array value = th_tensor_array(t);
-    if (!t->ctx->keep_values || value.data == NULL || th_is_storage(t->dtype))
+    if (!t->ctx->keep_values || value.data == NULL || th_is_storage_type(t->dtype))
         return;
     print_elements(file, "\\n= ", &value);
     if (!t->requires_gradient || !th_gradient_buffer_is_complete(th_gradient_buffer_of(t)))

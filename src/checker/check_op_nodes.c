@@ -28,7 +28,7 @@ static th_shape base_shape(th_layout layout, th_shape shape)
 th_tensor *th_operand_view(th_tensor *base, th_layout layout)
 {
     const int n = th_ndim(base);
-    if (layout == TH_LAYOUT_PLAIN || n == 0 || th_is_storage(th_dtype_of(base)))
+    if (layout == TH_LAYOUT_PLAIN || n == 0 || th_is_storage_type(th_dtype_of(base)))
         return base;
     th_tensor *view = layout == TH_LAYOUT_GAPS ? th_slice(base, n - 1, 0, th_size(base, n - 1), 2) : base;
     return n > 1 ? th_swap_axes(view, n - 1, n - 2) : view;
@@ -36,7 +36,7 @@ th_tensor *th_operand_view(th_tensor *base, th_layout layout)
 
 th_tensor *th_operand_base(th_tensor *x, th_layout layout)
 {
-    if (layout == TH_LAYOUT_PLAIN || th_ndim(x) == 0 || th_is_storage(th_dtype_of(x)))
+    if (layout == TH_LAYOUT_PLAIN || th_ndim(x) == 0 || th_is_storage_type(th_dtype_of(x)))
         return x;
     th_context *ctx = th_context_of(x);
     th_tensor *base = th_zeros(ctx, th_dtype_of(x), base_shape(layout, th_shape_of(x)));

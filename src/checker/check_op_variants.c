@@ -346,7 +346,7 @@ static void try_all_expanded(variant_runs *r)
     const th_graph *graph = r->graph;
     for (int i = 0; i < graph->sample->n_inputs; i++) {
         const th_tensor_impl *t = graph->inputs[i] ? th_tensor_impl_of(graph->inputs[i]) : NULL;
-        if (t == NULL || th_is_storage(t->dtype) || th_tensor_numel(t) == 0)
+        if (t == NULL || th_is_storage_type(t->dtype) || th_tensor_numel(t) == 0)
             continue;
         int first = 0, last = t->ndim - 1;
         while (first < t->ndim && t->size[first] == 1)

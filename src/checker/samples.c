@@ -123,7 +123,7 @@ th_status th_check_sample(th_context *ctx, const char *operation, const th_sampl
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "input %d of a sample ranges from %g to %g; the absolute value of both must be at most %g",
                            i, input->low, input->high, largest);
-        if (input->storage && (input->kind != TH_SAMPLE_REAL || !th_is_storage(input->storage)))
+        if (input->storage && (input->kind != TH_SAMPLE_REAL || !th_is_storage_type(input->storage)))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "input %d of a sample has the type %d; only a TH_SAMPLE_REAL has a storage type", i,
                            (int)input->storage);

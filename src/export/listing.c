@@ -171,7 +171,7 @@ static th_status check_types(th_context *ctx, const th_node *node, const char *o
 {
     for (int i = 0; i < node->n_inputs; i++) {
         const th_tensor_impl *input = node->operand[i].tensor;
-        if (input && th_is_storage(input->dtype))
+        if (input && th_is_storage_type(input->dtype))
             return th_fail(ctx, TH_ERROR_TYPE, operation,
                            "input %d of %s, recorded at %s:%d, is stored as %s, which is not exported; th_module_store "
                            "converts the weights of a module back to float32",

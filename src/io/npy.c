@@ -221,7 +221,7 @@ static const th_tensor_impl *check_operand(const th_tensor *handle, const void *
         return NULL;
     if (target == NULL)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, write_operation, "the %s is NULL", what);
-    else if (th_is_storage(t->dtype))
+    else if (th_is_storage_type(t->dtype))
         th_fail(t->ctx, TH_ERROR_TYPE, write_operation, "the format has no %s: th_cast converts it to float32",
                 th_dtype_name(t->dtype));
     else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)

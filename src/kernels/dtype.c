@@ -38,7 +38,7 @@ bool th_is_index(th_dtype dtype)
     return dtype == TH_INT32 || dtype == TH_INT64;
 }
 
-bool th_is_storage(th_dtype dtype)
+bool th_is_storage_type(th_dtype dtype)
 {
     return th_is_dtype(dtype) && dtype >= TH_BFLOAT16;
 }

@@ -12,6 +12,6 @@ TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
 /* Returns true for int32 and int64. */
 TH_PRIVATE_API bool th_is_index(th_dtype dtype);
 /* Returns true for bfloat16, float16, q8_0 and q4_0. */
-TH_PRIVATE_API bool th_is_storage(th_dtype dtype);
+TH_PRIVATE_API bool th_is_storage_type(th_dtype dtype);
 
 #endif

@@ -88,7 +88,7 @@ static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor 
 {
     const bool self = query == key;
     const th_dtype weight_type = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
-    const th_dtype dtype = th_is_storage(weight_type) ? th_dtype_of(query) : weight_type;
+    const th_dtype dtype = th_is_storage_type(weight_type) ? th_dtype_of(query) : weight_type;
     /* If the cache cannot be used, an error is pending, and no operation below computes anything. */
     th_cache_impl *cache = given->cache ? th_cache_for_forward(given->cache, &l->base, dtype) : NULL;
     if (cache && !self && th_cache_find_memory(cache, &l->base, &heads->key, &heads->value)) {

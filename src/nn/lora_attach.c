@@ -150,7 +150,7 @@ static th_status check_tree(th_module *m, const th_lora_options *o, int64_t *cou
 static th_dtype adapter_type(const th_projection *p)
 {
     const th_dtype stored = th_dtype_of(p->weight);
-    return th_is_storage(stored) ? TH_FLOAT32 : stored;
+    return th_is_storage_type(stored) ? TH_FLOAT32 : stored;
 }
 
 th_lora *th_lora_attach_to(const th_projection *p, const th_lora_setting *setting, th_tensor *shared)

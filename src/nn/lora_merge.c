@@ -50,7 +50,7 @@ static th_status check_weight(const th_projection *p)
 {
     th_context *ctx = p->owner->ctx;
     const th_tensor_impl *t = th_tensor_impl_of(p->weight);
-    if (th_is_storage(t->dtype))
+    if (th_is_storage_type(t->dtype))
         return th_fail(ctx, TH_ERROR_TYPE, merge_operation,
                        "%s is stored as %s, which would round the sum: th_module_store can store float32 again",
                        p->name, th_dtype_name(t->dtype));

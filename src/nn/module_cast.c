@@ -9,12 +9,12 @@ th_status th_module_freeze(th_module *m, bool frozen)
     if (!th_module_usable(m, "module_freeze"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
     for (th_parameter_iterator p = th_module_parameters(m); !frozen && th_parameter_next(&p);)
-        if (th_is_storage(th_dtype_of(p.tensor)))
+        if (th_is_storage_type(th_dtype_of(p.tensor)))
             return th_fail(m->ctx, TH_ERROR_TYPE, "module_freeze",
                            "%s is stored as %s and stays frozen; th_module_store can store float32 again", p.name,
                            th_dtype_name(th_dtype_of(p.tensor)));
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        if (th_is_storage(th_dtype_of(p.tensor))) /* frozen already */
+        if (th_is_storage_type(th_dtype_of(p.tensor))) /* frozen already */
             continue;
         if (frozen)
             th_empty_gradient(p.tensor);
@@ -28,7 +28,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        if (t->dtype == dtype || th_is_storage(t->dtype))
+        if (t->dtype == dtype || th_is_storage_type(t->dtype))
             continue;
         if (th_tensor_in_use(t))
             return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",

@@ -27,9 +27,9 @@ bool th_module_can_store(const th_parameter_iterator *p)
 static th_dtype new_type_of(const th_parameter_iterator *p, th_dtype dtype)
 {
     const th_dtype current = th_dtype_of(p->tensor);
-    if (th_is_storage(dtype))
+    if (th_is_storage_type(dtype))
         return th_module_can_store(p) && !th_requires_gradient(p->tensor) ? dtype : current;
-    return th_is_storage(current) ? dtype : current;
+    return th_is_storage_type(current) ? dtype : current;
 }
 
 /* Checks the weights, and marks the blocks that lose one. */
@@ -49,7 +49,7 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
                            TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(new_type));
         th_parameter_entry_of(t)->block->moving_out = true;
     }
-    if (th_is_storage(dtype) && frozen == 0)
+    if (th_is_storage_type(dtype) && frozen == 0)
         return th_fail(m->ctx, TH_ERROR_STATE, operation, "%s has %s: th_module_freeze freezes them", m->type,
                        weights ? "no frozen weights" : "no weights that can be stored");
     return TH_OK;
@@ -89,7 +89,7 @@ th_status th_module_store(th_module *m, th_dtype dtype)
     th_context *ctx = m->ctx;
     if (th_refuse_in_check(ctx, operation) != TH_OK)
         return ctx->error;
-    if (!th_is_storage(dtype) && !th_is_floating(dtype))
+    if (!th_is_storage_type(dtype) && !th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(dtype));
     if (mark_blocks(m, dtype) == TH_OK)
         (void)reserve_all(m, dtype);

@@ -14,8 +14,8 @@ static th_status storage_shape(th_call *call, th_dtype to)
 {
     const th_array *x = &call->input[0];
     int64_t size[TH_MAX_DIMS];
-    const bool readable = th_is_floating(x->dtype) || th_is_storage(x->dtype),
-               writable = th_is_floating(to) || th_is_storage(to);
+    const bool readable = th_is_floating(x->dtype) || th_is_storage_type(x->dtype),
+               writable = th_is_floating(to) || th_is_storage_type(to);
     if (!readable || !writable)
         return th_call_fail(call, TH_ERROR_TYPE,
                             "%s does not convert to %s: storage types convert from and to float32, "
@@ -41,7 +41,7 @@ static th_status cast_shape(th_call *call)
     const th_dtype to = (th_dtype)attributes->dtype;
     if (th_dtype_size(to) == 0)
         return th_call_fail(call, TH_ERROR_TYPE, "%d is not an element type", (int)attributes->dtype);
-    if (th_is_storage(to) || th_is_storage(x->dtype))
+    if (th_is_storage_type(to) || th_is_storage_type(x->dtype))
         return storage_shape(call, to);
     th_call_output(call, 0, to, x->ndim, x->size, x->axes);
     return TH_OK;

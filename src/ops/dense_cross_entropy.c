@@ -59,7 +59,7 @@ static int64_t chunk_rows(const th_call *call)
     const bool parts = th_long_sum_precision(&call->ctx->machine, call->input[X].dtype) != TH_PRECISION_FLOAT32;
     const int64_t least = parts ? 2 : 1;
     const int64_t all = th_array_numel(&call->input[TARGETS]);
-    const int64_t rows = th_is_storage(call->input[WEIGHT].dtype) && !parts
+    const int64_t rows = th_is_storage_type(call->input[WEIGHT].dtype) && !parts
                              ? stored_chunk_rows(all, call->input[WEIGHT].size[0])
                              : (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
     return rows < all ? rows : all;

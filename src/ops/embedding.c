@@ -24,7 +24,7 @@ static th_status embedding_shape(th_call *call)
     const int ndim = th_indices_shape(call, table->size[1], th_letter(table, 1), size, letters);
     if (ndim == 0)
         return TH_ERROR_SHAPE;
-    th_call_output(call, 0, th_is_storage(table->dtype) ? th_default_dtype(call->ctx) : table->dtype, ndim, size,
+    th_call_output(call, 0, th_is_storage_type(table->dtype) ? th_default_dtype(call->ctx) : table->dtype, ndim, size,
                    letters);
     return TH_OK;
 }
@@ -73,7 +73,7 @@ static void embedding_forward(const th_call *call)
         return;
     if (th_array_numel(&call->output[0]) > 0)
         th_for_rows(call->ctx, rows.count, th_weight_numbers(&call->input[0]).size[1],
-                    th_is_storage(call->input[0].dtype) ? load_rows : copy_rows, &rows);
+                    th_is_storage_type(call->input[0].dtype) ? load_rows : copy_rows, &rows);
 }
 
 enum { COLUMNS = 16 }; /* columns of every row for one task: a cache line of floats */

@@ -111,7 +111,7 @@ const char *th_axes_of(const th_tensor *handle)
 
 bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype)
 {
-    if (!th_is_storage(dtype))
+    if (!th_is_storage_type(dtype))
         return true;
     th_fail(ctx, TH_ERROR_TYPE, operation,
             "elements of %s are not accessed one by one: th_cast converts from and to "
@@ -319,8 +319,8 @@ static th_status check_convertible(const th_tensor_impl *to, const th_tensor_imp
 {
     const int last = to->ndim - 1;
     int64_t size = -1;
-    if (!(th_is_floating(to->dtype) || th_is_storage(to->dtype)) ||
-        !(th_is_floating(from->dtype) || th_is_storage(from->dtype)))
+    if (!(th_is_floating(to->dtype) || th_is_storage_type(to->dtype)) ||
+        !(th_is_floating(from->dtype) || th_is_storage_type(from->dtype)))
         return th_fail(to->ctx, TH_ERROR_TYPE, "copy_into", "%s does not convert to %s", th_dtype_name(from->dtype),
                        th_dtype_name(to->dtype));
     bool same = to->ndim == from->ndim;
@@ -347,7 +347,8 @@ th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
     const th_tensor_impl *source = th_usable_tensor(from_handle, ctx, "copy_into", "source");
     if (source == NULL)
         return th_pending_status(to_handle);
-    if (destination->dtype != source->dtype && (th_is_storage(destination->dtype) || th_is_storage(source->dtype))) {
+    if (destination->dtype != source->dtype &&
+        (th_is_storage_type(destination->dtype) || th_is_storage_type(source->dtype))) {
         if (check_convertible(destination, source) != TH_OK)
             return ctx->error;
     } else if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))

@@ -114,7 +114,7 @@ void th_convert_array(const th_context *ctx, const th_array *destination, const 
 {
     if (destination->dtype == source->dtype)
         th_copy_array(ctx, destination, source, false);
-    else if (th_is_storage(destination->dtype) || th_is_storage(source->dtype))
+    else if (th_is_storage_type(destination->dtype) || th_is_storage_type(source->dtype))
         th_convert_storage(ctx, destination, source);
     else
         th_elementwise(ctx, convert_elements, &(type_pair){destination->dtype, source->dtype}, destination, false, 1,
@@ -143,7 +143,7 @@ static void fill_zero(int64_t n, void *const *operands, const void *parameters)
 void th_fill_array(const th_context *ctx, const th_array *destination, double value)
 {
     pattern p = {(int64_t)th_dtype_size(destination->dtype), {0}};
-    if (!th_is_storage(destination->dtype))
+    if (!th_is_storage_type(destination->dtype))
         th_number_store(destination->dtype, p.bytes, value);
     const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
     th_elementwise(ctx, zero ? fill_zero : fill_pattern, &p, destination, false, 0, NULL);

@@ -292,7 +292,7 @@ static bool check_operands(printer *p, const th_tensor *handle, const char *oper
     const th_tensor_impl *t = th_usable_tensor(handle, NULL, operation, "t");
     if (t == NULL)
         return false;
-    if (th_is_storage(t->dtype)) {
+    if (th_is_storage_type(t->dtype)) {
         th_fail(t->ctx, TH_ERROR_TYPE, operation, "%s is not printed: th_cast converts it to float32",
                 th_dtype_name(t->dtype));
         return false;

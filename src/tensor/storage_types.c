@@ -160,7 +160,7 @@ typedef struct conversion {
 /* Loads n numbers of a storage type or a floating type. */
 static void load_numbers(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
 {
-    if (th_is_storage(dtype))
+    if (th_is_storage_type(dtype))
         th_load_storage_type(ctx, n, dtype, from, values);
     else
         th_convert_elements(n, TH_FLOAT64, values, dtype, from);

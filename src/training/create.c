@@ -89,7 +89,7 @@ static int64_t count_parameters(th_module *m, const char *operation)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += !th_is_storage(th_dtype_of(p.tensor));
+        count += !th_is_storage_type(th_dtype_of(p.tensor));
     if (count == 0)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s has no parameters that could be trained", m->type);
     return count;
@@ -137,7 +137,7 @@ static void assign_groups(th_optimizer *o, th_module *m, const th_common_options
     }
     o->groups[n] = (th_optimizer_group){1, options->weight_decay};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        if (th_is_storage(th_dtype_of(p.tensor)))
+        if (th_is_storage_type(th_dtype_of(p.tensor)))
             continue;
         th_tensor_impl *tensor = th_tensor_impl_of(p.tensor);
         o->parameters[o->count++] = (th_optimizer_parameter){.tensor = tensor,

@@ -73,7 +73,7 @@ static void forget_module(th_context *ctx, void *object, const void *module)
 /* Returns whether the parameter will be stored: an optimizer cannot train it then. */
 static bool leaves(const th_optimizer_parameter *p)
 {
-    return p->entry->successor && th_is_storage(p->entry->successor->block->dtype);
+    return p->entry->successor && th_is_storage_type(p->entry->successor->block->dtype);
 }
 
 /* Returns whether the moments of a parameter will move. */

@@ -51,9 +51,9 @@ static th_dtype type_to_place(const th_placing *how, const th_parameter_iterator
 {
     if (!th_module_can_store(p))
         return th_dtype_of(p->tensor);
-    if (th_is_storage(how->type))
+    if (th_is_storage_type(how->type))
         return how->type;
-    return how->stored && found != TH_DTYPE_COUNT && th_is_storage(found) ? found : th_dtype_of(p->tensor);
+    return how->stored && found != TH_DTYPE_COUNT && th_is_storage_type(found) ? found : th_dtype_of(p->tensor);
 }
 
 static th_status choose_place(const th_placing *how, const th_foreign_tensors *list, const th_parameter_iterator *p,

@@ -50,7 +50,7 @@ static th_tensor *make_view(th_tensor *parameter, th_foreign_view view, int64_t 
     if (view == TH_VIEW_WHOLE || view == TH_VIEW_BY_HEAD)
         return parameter;
     if (view == TH_VIEW_TRANSPOSED) /* storage types have no transposed views */
-        return th_is_storage(th_dtype_of(parameter)) ? parameter : th_swap_axes(parameter, 0, 1);
+        return th_is_storage_type(th_dtype_of(parameter)) ? parameter : th_swap_axes(parameter, 0, 1);
     const int64_t rows = th_size(parameter, 0), each = (rows - queries) / 2;
     const int64_t begin = view == TH_VIEW_QUERY ? 0 : queries + (view == TH_VIEW_KEY ? 0 : each);
     return th_slice(parameter, 0, begin, begin + (view == TH_VIEW_QUERY ? queries : each), 1);
@@ -207,13 +207,13 @@ th_tensor *th_foreign_tensor_view_values(const th_foreign_tensor *t, int place)
     th_tensor *view = t->view[place];
     if (t->halves[place].rows == 0)
         return view;
-    return th_halves_order(th_is_storage(th_dtype_of(view)) ? th_cast(view, TH_FLOAT32) : view, &t->halves[place]);
+    return th_halves_order(th_is_storage_type(th_dtype_of(view)) ? th_cast(view, TH_FLOAT32) : view, &t->halves[place]);
 }
 
 /* Whether the view is of a stored parameter that the file has transposed. */
 static bool needs_transpose(const th_foreign_tensor *t)
 {
-    return t->transposed && th_is_storage(th_dtype_of(t->view[0]));
+    return t->transposed && th_is_storage_type(th_dtype_of(t->view[0]));
 }
 
 th_shape th_foreign_tensor_numbers(const th_foreign_tensor *t)

@@ -1,5 +1,5 @@
-/* Writes a language model as a GGUF file. The model's options decide about the architecture: the first one whose values,
- * read again, give the same options. */
+/* Writes a language model as a GGUF file. The model's options decide about the architecture: the first one whose
+ * values, read again, give the same options. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,8 @@ static void copy_from_tensors(const th_gguf_architecture *a, const th_language_m
     read->block.scores.rotary_pairing = read->other_scores.rotary_pairing = TH_ROTARY_HALVES;
 }
 
-/* Removes differences that vanish in float32, the type of real numbers in the file. Returns the number of the others. */
+/* Removes differences that vanish in float32, the type of real numbers in the file. Returns the number of the
+ * others. */
 static int remove_rounding_differences(th_option_difference difference[TH_MAX_OPTIONS], int count)
 {
     int kept = 0;
@@ -66,8 +67,8 @@ static int remove_rounding_differences(th_option_difference difference[TH_MAX_OP
     return kept;
 }
 
-/* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the values
- * could not be read, -2 without memory. */
+/* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the
+ * values could not be read, -2 without memory. */
 static int count_differences(int i, const th_language_model_options *model,
                              th_option_difference difference[TH_MAX_OPTIONS])
 {
@@ -133,7 +134,7 @@ static th_status check_given(th_context *ctx, const char *path, const th_languag
 {
     if (path == NULL || strlen(path) + 32 > TH_MAX_PATH)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "the path is NULL");
-    if (given->type != TH_FLOAT32 && !th_is_storage(given->type))
+    if (given->type != TH_FLOAT32 && !th_is_storage_type(given->type))
         return th_fail(ctx, TH_ERROR_TYPE, operation,
                        "the type is %s; float32, float16, bfloat16, q8_0 and q4_0 are allowed",
                        th_dtype_name(given->type));

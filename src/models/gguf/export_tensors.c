@@ -95,7 +95,7 @@ static th_status list_factors(th_gguf_export *e)
 static bool has_stored_weights(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        if (th_is_storage(th_dtype_of(p.tensor)))
+        if (th_is_storage_type(th_dtype_of(p.tensor)))
             return true;
     return false;
 }
@@ -179,8 +179,8 @@ static th_tensor *convert_tensor(th_tensor *t, th_dtype type, double addend)
         t = th_add_scalar(th_cast(t, TH_FLOAT64), addend);
     const th_dtype present = th_dtype_of(t);
     if (present == type)
-        return th_is_storage(present) ? t : th_contiguous(t); /* (rows of blocks are contiguous) */
-    if (th_is_storage(present) || present == TH_FLOAT64)
+        return th_is_storage_type(present) ? t : th_contiguous(t); /* (rows of blocks are contiguous) */
+    if (th_is_storage_type(present) || present == TH_FLOAT64)
         t = th_cast(t, TH_FLOAT32);
     return th_cast(th_contiguous(t), type);
 }

@@ -157,7 +157,7 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
     th_scope_begin(ctx, NULL);
     th_tensor *values = read_tensor(s, t);
     if (values && plus_one)
-        values = th_add_scalar(th_is_storage(t->type->dtype) ? th_cast(values, TH_FLOAT32) : values, -1);
+        values = th_add_scalar(th_is_storage_type(t->type->dtype) ? th_cast(values, TH_FLOAT32) : values, -1);
     if (values)
         (void)th_foreign_tensor_set(wanted, values); /* the error is stored */
     th_scope_end(ctx, NULL);
@@ -194,7 +194,7 @@ static void read_all_values(const source *s, th_module *model)
 static th_module *new_model(const source *s)
 {
     th_context *ctx = s->file->ctx;
-    if (s->given.frozen || s->given.stored || th_is_storage(s->given.type))
+    if (s->given.frozen || s->given.stored || th_is_storage_type(s->given.type))
         return new_frozen_model(s);
     th_skip_initialization(ctx, true);
     th_module *model = th_language_model_new(ctx, &s->options);
@@ -231,7 +231,7 @@ th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const 
         s.given = *options;
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (s.given.type != TH_FLOAT32 && !th_is_storage(s.given.type)) {
+    if (s.given.type != TH_FLOAT32 && !th_is_storage_type(s.given.type)) {
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(s.given.type));
         return NULL;
     }

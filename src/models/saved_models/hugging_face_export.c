@@ -86,7 +86,7 @@ typedef struct exporting {
 static th_dtype type_in_file(const exporting *e, const th_tensor *parameter)
 {
     const th_dtype own = th_dtype_of(parameter);
-    return th_is_storage(e->given->type) ? e->given->type : th_is_storage(own) ? e->stored_as : own;
+    return th_is_storage_type(e->given->type) ? e->given->type : th_is_storage_type(own) ? e->stored_as : own;
 }
 
 static bool write_config(FILE *file, const void *content)
@@ -256,7 +256,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
 static th_dtype floating_type(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        if (!th_is_storage(th_dtype_of(p.tensor)))
+        if (!th_is_storage_type(th_dtype_of(p.tensor)))
             return th_dtype_of(p.tensor);
     return TH_FLOAT32;
 }

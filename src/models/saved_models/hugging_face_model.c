@@ -122,8 +122,8 @@ static th_module *make_model(th_folder_source *s, const th_folder_load_options *
         return NULL;
     if (th_shapes_first(s->file, options, s->folder, s->operation, compare_shapes, s) != TH_OK)
         return NULL;
-    return given->frozen || given->stored || th_is_storage(given->type) ? frozen_model(s, options, given)
-                                                                        : trainable_model(s, options);
+    return given->frozen || given->stored || th_is_storage_type(given->type) ? frozen_model(s, options, given)
+                                                                             : trainable_model(s, options);
 }
 
 static th_module *load_model(th_context *ctx, const char *folder, const th_folder_load_options *given,
@@ -132,7 +132,7 @@ static th_module *load_model(th_context *ctx, const char *folder, const th_folde
     th_folder_source s = {.ctx = ctx, .operation = operation, .folder = folder};
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (given->type != TH_FLOAT32 && !th_is_storage(given->type)) {
+    if (given->type != TH_FLOAT32 && !th_is_storage_type(given->type)) {
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(given->type));
         return NULL;
     }

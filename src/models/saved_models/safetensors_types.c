@@ -71,7 +71,7 @@ bool th_safetensors_type_fits(const th_safetensors_type *type, th_dtype dtype)
     const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;
     const bool index = type->dtype == TH_INT32 || type->dtype == TH_INT64;
     const bool blocks = th_dtype_numbers(dtype) > 1 && kind_of(type) == U8;
-    return type->readable && ((floating && (th_is_floating(dtype) || th_is_storage(dtype))) ||
+    return type->readable && ((floating && (th_is_floating(dtype) || th_is_storage_type(dtype))) ||
                               (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype || blocks);
 }
 
@@ -215,7 +215,7 @@ bool th_safetensors_convert(int64_t n, th_dtype dtype, void *to, const th_safete
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));
     else if (dtype == TH_INT32 || dtype == TH_INT64)
         return convert_to_integers(n, dtype, to, kind_of(type), from);
-    else if (th_is_storage(dtype))
+    else if (th_is_storage_type(dtype))
         round_to_storage(n, dtype, to, kind_of(type), from);
     else
         convert_to_floating(n, dtype, to, kind_of(type), from);

@@ -126,7 +126,7 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
                                         .c = c->data,
                                         .c_row = c->stride[c->ndim - 2],
                                         .c_col = c->stride[c->ndim - 1],
-                                        .b_storage = th_is_storage(b->dtype) ? b->dtype : TH_FLOAT32}};
+                                        .b_storage = th_is_storage_type(b->dtype) ? b->dtype : TH_FLOAT32}};
     th_product *p = &call.product;
     bool empty = p->m == 0 || p->n == 0 || p->k == 0; /* nothing to add, or nothing to compute */
     for (int i = TH_PRODUCT_BATCH_DIMS - 1; i >= 0; i--) {

@@ -10,7 +10,7 @@ th_array th_weight_numbers(const th_array *weight)
 {
     th_array numbers = *weight;
     const int last = weight->ndim - 1, block = th_dtype_numbers(weight->dtype);
-    if (!th_is_storage(weight->dtype) || last < 0)
+    if (!th_is_storage_type(weight->dtype) || last < 0)
         return numbers;
     numbers.size[last] *= block;
     numbers.stride[last] = 1;
@@ -23,7 +23,7 @@ th_status th_call_weight(th_call *call, int i, th_array *weight)
 {
     const th_array *input = &call->input[i];
     *weight = *input;
-    if (!th_is_storage(input->dtype))
+    if (!th_is_storage_type(input->dtype))
         return th_call_floating(call, i);
     const int last = input->ndim - 1;
     const int64_t block = th_dtype_numbers(input->dtype);
@@ -44,5 +44,5 @@ th_status th_call_weight(th_call *call, int i, th_array *weight)
 
 th_tensor *th_weight_like(th_tensor *weight, th_tensor *x)
 {
-    return th_is_storage(th_dtype_of(weight)) ? th_cast(weight, th_dtype_of(x)) : weight;
+    return th_is_storage_type(th_dtype_of(weight)) ? th_cast(weight, th_dtype_of(x)) : weight;
 }
