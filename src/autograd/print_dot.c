@@ -53,7 +53,7 @@ static void print_elements(FILE *file, const char *before, const th_array *array
     th_iterator_position position;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-        th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, position.address[0]));
+        th_format_to(file, i ? " %.4g" : "%.4g", th_number_read(array->dtype, position.address[0]));
 }
 
 /* Prints value and gradient of a tensor for its label, if th_keep_values keeps them and they have few elements. */

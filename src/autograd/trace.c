@@ -36,7 +36,7 @@ static survey survey_array(const th_array *array)
         return s;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-        count_element(&s, th_number_load(array->dtype, position.address[0]));
+        count_element(&s, th_number_read(array->dtype, position.address[0]));
     return s;
 }
 

@@ -103,16 +103,16 @@ static void probe_forward(const th_call *call)
     for (int i = 0; i < call->n_inputs; i++)
         for (int64_t e = 0; e < th_array_numel(&call->input[i]); e++)
             sum += coefficient(call->attributes, i, e) *
-                   th_number_load(call->input[i].dtype, address_of(&call->input[i], e));
-    th_number_store(call->output[0].dtype, call->output[0].data, sum);
+                   th_number_read(call->input[i].dtype, address_of(&call->input[i], e));
+    th_number_write(call->output[0].dtype, call->output[0].data, sum);
 }
 
 static void probe_backward(const th_call *call)
 {
-    const double dy = th_number_load(call->output_gradient[0].dtype, call->output_gradient[0].data);
+    const double dy = th_number_read(call->output_gradient[0].dtype, call->output_gradient[0].data);
     for (int i = 0; i < call->n_inputs; i++)
         for (int64_t e = 0; call->input_gradient[i].given && e < th_array_numel(&call->input_gradient[i]); e++)
-            th_number_store(call->input_gradient[i].dtype, address_of(&call->input_gradient[i], e),
+            th_number_write(call->input_gradient[i].dtype, address_of(&call->input_gradient[i], e),
                             dy * coefficient(call->attributes, i, e));
 }
 

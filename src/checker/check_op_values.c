@@ -39,13 +39,13 @@ typedef struct dependence {
 static double read_element(th_tensor *const *inputs, int i, int64_t index)
 {
     const th_tensor_impl *t = th_tensor_impl_of(inputs[i]);
-    return th_number_load(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype));
+    return th_number_read(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype));
 }
 
 static void write_element(const th_graph *graph, int i, int64_t index, double value)
 {
     const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);
-    th_number_store(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype), value);
+    th_number_write(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype), value);
 }
 
 /* Returns a random element of input i. */

@@ -274,7 +274,7 @@ static void change_last_places(const th_graph *graph, int i)
     const size_t size = th_dtype_size(t->dtype);
     for (int64_t e = 0; e < th_tensor_numel(t) && graph->checked[i]; e++) {
         void *at = (char *)th_tensor_data(t) + (size_t)e * size;
-        th_number_store(t->dtype, at, th_number_load(t->dtype, at) * (1 + (double)(e % 5 - 2) * graph->unit));
+        th_number_write(t->dtype, at, th_number_read(t->dtype, at) * (1 + (double)(e % 5 - 2) * graph->unit));
     }
 }
 

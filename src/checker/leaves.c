@@ -168,7 +168,7 @@ static void perturb_result(th_checker *checker, th_tensor_impl *t)
     for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* the elements of a result are contiguous */
         void *element = (char *)th_tensor_data(t) + (size_t)e * size;
         const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
-        th_number_store(t->dtype, element, th_number_load(t->dtype, element) * (1 + change));
+        th_number_write(t->dtype, element, th_number_read(t->dtype, element) * (1 + change));
     }
 }
 
@@ -408,10 +408,10 @@ static void *element_address(const th_leaf *leaf, int64_t element)
 
 double th_checker_element(const th_leaf *leaf, int64_t element)
 {
-    return th_number_load(leaf->tensor->dtype, element_address(leaf, element));
+    return th_number_read(leaf->tensor->dtype, element_address(leaf, element));
 }
 
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
 {
-    th_number_store(leaf->tensor->dtype, element_address(leaf, element), value);
+    th_number_write(leaf->tensor->dtype, element_address(leaf, element), value);
 }

@@ -109,9 +109,9 @@ static void add_mask(th_attention_inside *inside, const th_array *additive)
             offset += index[d] * additive->stride[d];
         const size_t element = th_dtype_size(inside->scores.dtype);
         char *score = (char *)inside->scores.data + (size_t)i * element;
-        const double added = th_number_load(additive->dtype, (const char *)additive->data + offset * (int64_t)element);
+        const double added = th_number_read(additive->dtype, (const char *)additive->data + offset * (int64_t)element);
         if (visible == NULL || visible[i])
-            th_number_store(inside->scores.dtype, score, th_number_load(inside->scores.dtype, score) + added);
+            th_number_write(inside->scores.dtype, score, th_number_read(inside->scores.dtype, score) + added);
     }
 }
 
@@ -187,9 +187,9 @@ static void add_log_sum_exp_gradient(const th_attention_inside *inside, const th
         for (int d = 0; d < gradient->ndim; d++)
             offset += index[d] * gradient->stride[d];
         char *ds = (char *)inside->dscores.data + (size_t)i * element;
-        const double dlse = th_number_load(dtype, (const char *)gradient->data + offset * (int64_t)element);
-        const double a = th_number_load(dtype, (const char *)inside->weights.data + (size_t)i * element);
-        th_number_store(dtype, ds, th_number_load(dtype, ds) + a * dlse);
+        const double dlse = th_number_read(dtype, (const char *)gradient->data + offset * (int64_t)element);
+        const double a = th_number_read(dtype, (const char *)inside->weights.data + (size_t)i * element);
+        th_number_write(dtype, ds, th_number_read(dtype, ds) + a * dlse);
     }
 }
 

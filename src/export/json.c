@@ -121,7 +121,7 @@ void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
         th_iterator_position position;
         th_iterator_seek(&iterator, 0, &position);
         for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-            put_element(&b, th_number_load(array->dtype, position.address[0]), single);
+            put_element(&b, th_number_read(array->dtype, position.address[0]), single);
     }
     th_base64_end(&b);
     fputs("\"}", file);

@@ -127,8 +127,8 @@ static double inner_product(const th_array *a, const th_array *b)
     th_iterator_position position;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position)) {
-        const double weight = th_number_load(a->dtype, position.address[0]);
-        sum += weight != 0 ? weight * th_number_load(b->dtype, position.address[1]) : 0;
+        const double weight = th_number_read(a->dtype, position.address[0]);
+        sum += weight != 0 ? weight * th_number_read(b->dtype, position.address[1]) : 0;
     }
     return sum;
 }

@@ -38,7 +38,7 @@ static void put_cell(FILE *file, const th_array *array)
         th_iterator_seek(&iterator, 0, &position);
         for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &position)) {
             fputs(i == 0 ? "" : i % columns ? " " : "<br>", file);
-            put_value(file, th_number_load(array->dtype, position.address[0]));
+            put_value(file, th_number_read(array->dtype, position.address[0]));
         }
     }
     fputs("</td>", file);

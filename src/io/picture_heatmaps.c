@@ -26,7 +26,7 @@ static double entry_value(const heatmap *m, int64_t p, int64_t r, int64_t c)
 {
     const int64_t offset = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
     const th_dtype dtype = m->values.dtype;
-    return th_number_load(dtype, (const char *)m->values.data + offset * (int64_t)th_dtype_size(dtype));
+    return th_number_read(dtype, (const char *)m->values.data + offset * (int64_t)th_dtype_size(dtype));
 }
 
 /* Writes a color from white through blue to nearly black, by level 0 .. LEVELS. A tenth of LEVELS is already dark

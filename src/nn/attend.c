@@ -121,7 +121,7 @@ static th_tensor *alibi_slopes(const th_attention_layer *l, th_dtype dtype)
     char *slope = slopes ? th_tensor_data(slopes) : NULL; /* NULL in a shapes-only context */
     for (int64_t h = 0; slope && h < l->heads; h++, slope += th_dtype_size(dtype)) {
         const double step = h < power ? (double)(h + 1) : (double)(h - power) + 0.5;
-        th_number_store(dtype, slope, th_scalar_pow(2, -8 * step / (double)power));
+        th_number_write(dtype, slope, th_scalar_pow(2, -8 * step / (double)power));
     }
     return th_handle_of(slopes);
 }

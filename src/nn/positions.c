@@ -147,8 +147,8 @@ th_tensor *th_positions_in_documents(const th_module *model, th_tensor *document
     for (int64_t row = 0; position && row < rows; row++) {
         const char *number = (const char *)numbers.data + (last > 0 ? row * numbers.stride[0] : 0) * size;
         for (int64_t t = 0; t < count; t++, number += stride * size) {
-            const bool starts_document = t == 0 || th_integer_load(numbers.dtype, number) !=
-                                                       th_integer_load(numbers.dtype, number - stride * size);
+            const bool starts_document = t == 0 || th_integer_read(numbers.dtype, number) !=
+                                                       th_integer_read(numbers.dtype, number - stride * size);
             position[row * count + t] = starts_document ? 0 : position[row * count + t - 1] + 1;
         }
     }

@@ -62,7 +62,7 @@ static void cross_entropy_backward(const th_call *call)
     const int64_t counted = read_targets(call, target);
     if (counted < 0)
         return;
-    const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
+    const double dloss = th_number_read(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
     th_class_loss_backward(call, &p->rows, target, call->output[SAVED].data,
                            th_class_loss_mean(call->attributes, counted, dloss));
 }

@@ -193,7 +193,7 @@ static void dense_cross_entropy_forward(const th_call *call)
 static void dense_cross_entropy_backward(const th_call *call)
 {
     const plan *p = call->plan;
-    const double dloss = th_number_load(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
+    const double dloss = th_number_read(call->output_gradient[LOSS].dtype, call->output_gradient[LOSS].data);
     if (call->precomputed) {
         for (int i = X; i <= WEIGHT; i++)
             if (call->input_gradient[i].given && dloss != 1)

@@ -67,7 +67,7 @@ static void mse_forward(const th_call *call)
 static void mse_backward(const th_call *call)
 {
     const plan *p = call->plan;
-    const double scale = 2 * th_number_load(call->output_gradient[0].dtype, call->output_gradient[0].data) /
+    const double scale = 2 * th_number_read(call->output_gradient[0].dtype, call->output_gradient[0].data) /
                          (double)th_array_numel(&p->full);
     for (int i = 0; i < 2; i++) {
         const th_array *gradient = &call->input_gradient[i];

@@ -46,7 +46,7 @@ static void one_hot_forward(const th_call *call)
         float f32;
         double f64;
     } one;
-    th_number_store(y->dtype, &one, 1);
+    th_number_write(y->dtype, &one, 1);
     th_fill_array(call->ctx, y, 0);
     th_context_kernels(call->ctx, y->dtype)->scatter_add(count, index, 1, &one, 0, y->data, 1);
 }

@@ -130,7 +130,7 @@ static double position_at(const th_array *positions, int64_t batch, int64_t quer
     if (positions->ndim == 2)
         offset += batch * positions->stride[0];
     const char *at = (const char *)positions->data + offset * (int64_t)th_dtype_size(positions->dtype);
-    return (double)th_integer_load(positions->dtype, at);
+    return (double)th_integer_read(positions->dtype, at);
 }
 
 /* Returns 1 + the largest position of a sequence. */

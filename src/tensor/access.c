@@ -131,7 +131,7 @@ double th_item(th_tensor *handle)
         return NAN;
     }
     const void *data = th_tensor_data(t);
-    return data ? th_number_load(t->dtype, data) : NAN;
+    return data ? th_number_read(t->dtype, data) : NAN;
 }
 
 /* Returns the elements of a t that is not empty; NULL with an error in a shapes-only context. */
@@ -175,7 +175,7 @@ double th_get(th_tensor *handle, th_shape index)
     if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element_offset(t, "get", &index, &offset))
         return NAN;
     const char *data = require_data(t, "get");
-    return data ? th_number_load(t->dtype, data + offset) : NAN;
+    return data ? th_number_read(t->dtype, data + offset) : NAN;
 }
 
 static th_status check_value(th_tensor_impl *t, const char *operation, double value)
@@ -195,7 +195,7 @@ th_status th_set(th_tensor *handle, th_shape index, double value)
         return th_pending_status(handle);
     char *data = th_tensor_data(t);
     if (data)
-        th_number_store(t->dtype, data + offset, value);
+        th_number_write(t->dtype, data + offset, value);
     th_storage_mark_changed(t->storage);
     return TH_OK;
 }

@@ -96,21 +96,21 @@ void th_convert_elements(int64_t n, th_dtype to_type, void *to, th_dtype from_ty
     }
 }
 
-double th_number_load(th_dtype dtype, const void *from)
+double th_number_read(th_dtype dtype, const void *from)
 {
     double value;
     converter[dtype].load_real(1, from, &value);
     return value;
 }
 
-int64_t th_integer_load(th_dtype dtype, const void *from)
+int64_t th_integer_read(th_dtype dtype, const void *from)
 {
     int64_t value;
     converter[dtype].load_integer(1, from, &value);
     return value;
 }
 
-void th_number_store(th_dtype dtype, void *to, double value)
+void th_number_write(th_dtype dtype, void *to, double value)
 {
     converter[dtype].store_real(1, to, &value);
 }

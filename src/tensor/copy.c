@@ -144,7 +144,7 @@ void th_fill_array(const th_context *ctx, const th_array *destination, double va
 {
     pattern p = {(int64_t)th_dtype_size(destination->dtype), {0}};
     if (!th_is_storage_type(destination->dtype))
-        th_number_store(destination->dtype, p.bytes, value);
+        th_number_write(destination->dtype, p.bytes, value);
     const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
     th_elementwise(ctx, zero ? fill_zero : fill_pattern, &p, destination, false, 0, NULL);
 }

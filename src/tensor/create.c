@@ -99,7 +99,7 @@ th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop,
         return th_handle_of(t);
     const size_t element = th_dtype_size(dtype);
     for (int64_t i = 0; i < n; i++)
-        th_number_store(dtype, data + (size_t)i * element, start + (double)i * step);
+        th_number_write(dtype, data + (size_t)i * element, start + (double)i * step);
     return th_handle_of(t);
 }
 

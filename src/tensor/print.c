@@ -96,15 +96,15 @@ static bool is_single(const format *f)
 
 static int format_integer(const format *f, const void *element, char *word)
 {
-    return snprintf(word, WORD_BYTES, "%lld", (long long)th_integer_load(f->dtype, element));
+    return snprintf(word, WORD_BYTES, "%lld", (long long)th_integer_read(f->dtype, element));
 }
 
 static void find_range(format *f, const void *element)
 {
-    const double magnitude = fabs(th_number_load(f->dtype, element));
+    const double magnitude = fabs(th_number_read(f->dtype, element));
     if (!(magnitude < INFINITY)) {
         f->not_finite = true;
-        f->minus_infinity |= th_number_load(f->dtype, element) < 0;
+        f->minus_infinity |= th_number_read(f->dtype, element) < 0;
         return;
     }
     f->finite = true;
@@ -127,7 +127,7 @@ static th_decimal digits_of(const format *f, double value)
 
 static void find_real_widths(format *f, const void *element)
 {
-    const double value = th_number_load(f->dtype, element);
+    const double value = th_number_read(f->dtype, element);
     if (!isfinite(value))
         return;
     const th_decimal digits = digits_of(f, value);
@@ -167,9 +167,9 @@ static int format_real(const format *f, double value, char *word)
 static int format_element(const format *f, const void *element, char *word)
 {
     if (th_is_floating(f->dtype))
-        return format_real(f, th_number_load(f->dtype, element), word);
+        return format_real(f, th_number_read(f->dtype, element), word);
     if (f->dtype == TH_BOOL)
-        return snprintf(word, WORD_BYTES, "%*s", f->whole_width, th_integer_load(TH_BOOL, element) ? "True" : "False");
+        return snprintf(word, WORD_BYTES, "%*s", f->whole_width, th_integer_read(TH_BOOL, element) ? "True" : "False");
     char digits[WORD_BYTES];
     format_integer(f, element, digits);
     return snprintf(word, WORD_BYTES, "%*s", f->whole_width, digits);

@@ -63,7 +63,7 @@ void th_sum_scaled_squares(const th_tensor_impl *t, int64_t first, int64_t end, 
         const int64_t last = (chunk + 1) * CHUNK < numel ? (chunk + 1) * CHUNK : numel;
         sums[chunk - first] = 0;
         for (int64_t i = chunk * CHUNK; i < last; i++) {
-            const double share = fabs(th_number_load(t->dtype, element_at(t, i))) / unit;
+            const double share = fabs(th_number_read(t->dtype, element_at(t, i))) / unit;
             sums[chunk - first] += share * share;
         }
     }
@@ -74,7 +74,7 @@ th_gradient_extreme th_find_extreme(const th_tensor_impl *t, int64_t first, int6
     const int64_t numel = th_tensor_numel(t), last = end * CHUNK < numel ? end * CHUNK : numel;
     th_gradient_extreme found = {.element = -1};
     for (int64_t i = first * CHUNK; i < last && found.element < 0; i++) {
-        const double value = th_number_load(t->dtype, element_at(t, i));
+        const double value = th_number_read(t->dtype, element_at(t, i));
         if (!isfinite(value))
             found = (th_gradient_extreme){i, value};
         else
@@ -83,8 +83,8 @@ th_gradient_extreme th_find_extreme(const th_tensor_impl *t, int64_t first, int6
     return found;
 }
 
-/* Calls one of the functions above for all chunks of a gradient, some at a time, and adds the sums in order. So the bits
- * do not depend on the number of threads. unit 0: th_sum_squares. */
+/* Calls one of the functions above for all chunks of a gradient, some at a time, and adds the sums in order. So the
+ * bits do not depend on the number of threads. unit 0: th_sum_squares. */
 static double sum_of(const th_tensor_impl *t, double unit)
 {
     double partial[PARTIALS], sum = 0;

@@ -288,9 +288,9 @@ void th_moments_limit(const th_optimizer *o, int i, const th_array *moment)
         return;
     for (int64_t k = 0; k < numel; k++) {
         void *at = (char *)moment->data + (size_t)k * th_dtype_size(moment->dtype);
-        const double value = th_number_load(moment->dtype, at);
+        const double value = th_number_read(moment->dtype, at);
         if (fabs(value) > limit)
-            th_number_store(moment->dtype, at, copysign(limit, value));
+            th_number_write(moment->dtype, at, copysign(limit, value));
     }
 }
 

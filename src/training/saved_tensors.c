@@ -101,9 +101,9 @@ static void limit_velocity(const th_array *read)
     const double limit = read->dtype == TH_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
     for (int64_t i = 0; i < read->size[0]; i++) {
         void *at = (char *)read->data + (size_t)i * th_dtype_size(read->dtype);
-        const double value = th_number_load(read->dtype, at);
+        const double value = th_number_read(read->dtype, at);
         if (fabs(value) > limit)
-            th_number_store(read->dtype, at, copysign(limit, value));
+            th_number_write(read->dtype, at, copysign(limit, value));
     }
 }
 

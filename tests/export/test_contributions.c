@@ -1,5 +1,5 @@
-/* The contributions of nodes to the gradients of their inputs (src/export/contribution.h), and the central differences of
- * the float64 replay (src/export/replay.h). They are computed for every operation of the registry, and for shared
+/* The contributions of nodes to the gradients of their inputs (src/export/contribution.h), and the central differences
+ * of the float64 replay (src/export/replay.h). They are computed for every operation of the registry, and for shared
  * variables, broadcasts and views. The contributions to a leaf must sum up to its gradient, which must equal the
  * differences. */
 #include <math.h>
@@ -34,7 +34,7 @@ static double distance(const th_array *a, const th_array *b)
     for (int64_t i = 0; i < iterator.numel; i++) {
         th_iterator_position at;
         th_iterator_seek(&iterator, i, &at);
-        const double x = th_number_load(a->dtype, at.address[0]), y = th_number_load(b->dtype, at.address[1]);
+        const double x = th_number_read(a->dtype, at.address[0]), y = th_number_read(b->dtype, at.address[1]);
         ck_assert_msg(isfinite(x) && isfinite(y), "%g and %g", x, y);
         worst = fmax(worst, fabs(x - y));
         largest = fmax(largest, fabs(x));

@@ -1,5 +1,5 @@
-/* Pages of a tape (tapehead/export.h). The JSON has the library's values. The page is well formed whatever the names are.
- * A page that cannot be written leaves the old file. */
+/* Pages of a tape (tapehead/export.h). The JSON has the library's values. The page is well formed whatever the names
+ * are. A page that cannot be written leaves the old file. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static int numbers_of(const json_t *array, double *number, int most)
     ck_assert_int_eq(bytes % element, 0);
     for (; count < bytes / element; count++) {
         ck_assert_int_lt(count, most);
-        number[count] = th_number_load(single ? TH_FLOAT32 : TH_FLOAT64, byte + count * element);
+        number[count] = th_number_read(single ? TH_FLOAT32 : TH_FLOAT64, byte + count * element);
     }
     return count;
 }
@@ -314,7 +314,8 @@ START_TEST(gradient_of_the_log_sum_exp)
 }
 END_TEST
 
-/* The scores on the page are the products, with the mask's numbers added at visible pairs; a hidden pair has the product or 0. */
+/* The scores on the page are the products, with the mask's numbers added at visible pairs; a hidden pair has the
+ * product or 0. */
 START_TEST(scores_of_attention)
 {
     enum { HEADS = 2, QUERIES = 3, KEYS = 4, WIDTH = 2 };

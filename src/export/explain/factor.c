@@ -9,7 +9,7 @@
 double th_element_value(const th_array *array, const th_element *element)
 {
     const int64_t offset = th_offset_of(array->ndim, element->index, array->stride);
-    return th_number_load(array->dtype, (const char *)array->data + offset * (int64_t)th_dtype_size(array->dtype));
+    return th_number_read(array->dtype, (const char *)array->data + offset * (int64_t)th_dtype_size(array->dtype));
 }
 
 static const th_tensor_impl *input_tensor(const th_node *node, int i)

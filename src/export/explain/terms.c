@@ -143,10 +143,10 @@ static th_status split_by_probes(probe *p, const th_element *element, th_terms *
         const int64_t numel = th_array_numel(&dy);
         for (int64_t i = 0; i < numel; i++) {
             char *unit_element = (char *)p->unit[o].data + (size_t)i * bytes;
-            th_number_store(dy.dtype, unit_element, 1);
+            th_number_write(dy.dtype, unit_element, 1);
             if (probe_run(p) != TH_OK)
                 return p->listing->ctx->error;
-            th_number_store(dy.dtype, unit_element, 0);
+            th_number_write(dy.dtype, unit_element, 0);
             th_term term = {.output = o, .factor = th_element_value(&p->reduced, element)};
             th_index_at(dy.ndim, dy.size, i, term.output_element.index);
             term.dy = th_element_value(&dy, &term.output_element);

@@ -54,9 +54,9 @@ void th_script_put_text(FILE *file, const char *text)
 
 static void put_element(FILE *file, th_dtype dtype, const char *at)
 {
-    const double number = th_number_load(dtype, at);
+    const double number = th_number_read(dtype, at);
     if (!th_is_floating(dtype))
-        fprintf(file, "%" PRId64, th_integer_load(dtype, at));
+        fprintf(file, "%" PRId64, th_integer_read(dtype, at));
     else if (isfinite(number))
         put_decimal(file, number, dtype == TH_FLOAT32);
     else

@@ -76,7 +76,7 @@ static th_tensor *negative_distances(th_context *ctx, const th_mask *mask, th_dt
         th_index_at(key_axis, shape.size, r, index);
         const int64_t position = th_mask_position(&view, index);
         for (int64_t s = 0; s < scores.size[key_axis]; s++, at += th_dtype_size(dtype))
-            th_number_store(dtype, at, -fabs((double)(s - position)));
+            th_number_write(dtype, at, -fabs((double)(s - position)));
     }
     return th_handle_of(result);
 }

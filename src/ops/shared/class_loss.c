@@ -103,7 +103,7 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
     th_iterator_seek(&iterator, 0, &at);
     int64_t counted = 0;
     for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &at))
-        counted += !is_ignored(options, th_integer_load(array.dtype, at.address[0]));
+        counted += !is_ignored(options, th_integer_read(array.dtype, at.address[0]));
     return counted;
 }
 

@@ -67,7 +67,7 @@ static th_array broadcast_positions(const th_array *positions, int ndim, const i
 int64_t th_mask_integer(const th_array *array, int64_t offset)
 {
     const int64_t bytes = offset * (int64_t)th_dtype_size(array->dtype);
-    return th_integer_load(array->dtype, (const char *)array->data + bytes);
+    return th_integer_read(array->dtype, (const char *)array->data + bytes);
 }
 
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
