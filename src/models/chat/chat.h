@@ -54,7 +54,7 @@ struct th_chat_template {
     char *thinking;  /* SmolLM 3: the long system message in the file of the template; NULL if it is not known */
 };
 
-/* A part of a text that counts for the loss: bytes begin .. end - 1. */
+/* A range of a text that counts for the loss: bytes begin .. end - 1. */
 typedef struct th_chat_span {
     size_t begin, end;
 } th_chat_span;

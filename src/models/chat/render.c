@@ -44,7 +44,7 @@ static void put_answer(th_chat_writer *w, const th_chat_message *messages, size_
     else if (th_chat_has_rule(w, TH_CHAT_THINKS))
         th_chat_put_thoughts(w, messages, count, i);
     else
-        th_chat_put_part(w, th_chat_content(w, &messages[i]));
+        th_chat_put_string(w, th_chat_content(w, &messages[i]));
     const bool open = th_chat_has_rule(w, TH_CHAT_LAST_OPEN) && i + 1 == count;
     th_chat_put_template_text(w, open ? TH_EOS : w->kind->assistant.after);
     if (i + 1 == count && !prompt)
@@ -59,25 +59,25 @@ static void put_question(th_chat_writer *w, const th_chat_message *message, cons
     const size_t begin = w->to->text.count;
     if (system) {
         th_chat_put_template_text(w, w->kind->system.before);
-        th_chat_put_part(w, th_chat_content(w, system));
+        th_chat_put_string(w, th_chat_content(w, system));
         th_chat_put_template_text(w, w->kind->system.after);
     }
-    const th_chat_part raw = {message->content, strlen(message->content)};
-    th_chat_put_part(w, system && th_chat_has_rule(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
+    const th_chat_string raw = {message->content, strlen(message->content)};
+    th_chat_put_string(w, system && th_chat_has_rule(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
     if (th_chat_has_rule(w, TH_CHAT_TRIMS_USER) &&
         !w->failed) { /* white space at the beginning only comes from the system's text */
-        const th_chat_part all = {w->to->text.bytes + begin, w->to->text.count - begin};
+        const th_chat_string all = {w->to->text.bytes + begin, w->to->text.count - begin};
         w->to->text.count = (size_t)(th_chat_trim(all).at + th_chat_trim(all).count - w->to->text.bytes);
     }
     th_chat_put_template_text(w, w->kind->user.after);
 }
 
-static void put_system(th_chat_writer *w, th_chat_part content)
+static void put_system(th_chat_writer *w, th_chat_string content)
 {
     if (content.count == 0 && th_chat_has_rule(w, TH_CHAT_SKIPS_EMPTY_SYSTEM))
         return;
     th_chat_put_template_text(w, w->kind->system.before);
-    th_chat_put_part(w, content);
+    th_chat_put_string(w, content);
     th_chat_put_template_text(w, w->kind->system.after);
 }
 
@@ -95,7 +95,7 @@ static void put_messages(th_chat_writer *w, const th_chat_message *messages, siz
     if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
         th_chat_put_smollm_system(w, leading_system_text(messages));
     else if (!system && (usual || th_chat_has_rule(w, TH_CHAT_ALWAYS_SYSTEM)))
-        put_system(w, (th_chat_part){usual ? usual : "", usual ? strlen(usual) : 0});
+        put_system(w, (th_chat_string){usual ? usual : "", usual ? strlen(usual) : 0});
     for (size_t i = 0; i < count && !w->failed; i++)
         if (has_role(&messages[i], "assistant"))
             put_answer(w, messages, count, i, prompt);

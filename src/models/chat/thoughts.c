@@ -7,7 +7,7 @@
 
 /* -- Qwen 3 -- */
 
-static th_chat_part trim_newlines(th_chat_part p)
+static th_chat_string trim_newlines(th_chat_string p)
 {
     for (; p.count > 0 && *p.at == '\n'; p.count--)
         p.at++;
@@ -17,7 +17,7 @@ static th_chat_part trim_newlines(th_chat_part p)
 }
 
 /* Divides an answer into its thoughts and the rest, as Qwen 3's template does. */
-static void split_thoughts(th_chat_part content, th_chat_part *thoughts, th_chat_part *rest)
+static void split_thoughts(th_chat_string content, th_chat_string *thoughts, th_chat_string *rest)
 {
     static const char open[] = "<think>", close[] = "</think>";
     const size_t open_bytes = sizeof open - 1, close_bytes = sizeof close - 1;
@@ -26,18 +26,18 @@ static void split_thoughts(th_chat_part content, th_chat_part *thoughts, th_chat
         first = first ? first : p;
         last = p;
     }
-    *thoughts = (th_chat_part){content.at, 0};
+    *thoughts = (th_chat_string){content.at, 0};
     *rest = content;
     if (first == NULL)
         return;
-    *thoughts = (th_chat_part){content.at, (size_t)(first - content.at)};
+    *thoughts = (th_chat_string){content.at, (size_t)(first - content.at)};
     for (const char *p = content.at; (p = strstr(p, open)) != NULL && p < first; p += open_bytes)
-        *thoughts = (th_chat_part){p + open_bytes, (size_t)(first - p) - open_bytes};
-    *rest = (th_chat_part){last + close_bytes, (size_t)(end - last) - close_bytes};
+        *thoughts = (th_chat_string){p + open_bytes, (size_t)(first - p) - open_bytes};
+    *rest = (th_chat_string){last + close_bytes, (size_t)(end - last) - close_bytes};
     *thoughts = trim_newlines(*thoughts);
 }
 
-static th_chat_part skip_newlines(th_chat_part p)
+static th_chat_string skip_newlines(th_chat_string p)
 {
     for (; p.count > 0 && *p.at == '\n'; p.count--)
         p.at++;
@@ -61,17 +61,17 @@ static size_t last_question(const th_chat_message *messages, size_t count)
 
 void th_chat_put_thoughts(th_chat_writer *w, const th_chat_message *messages, size_t count, size_t i)
 {
-    th_chat_part thoughts, rest;
-    const th_chat_part content = th_chat_content(w, &messages[i]);
+    th_chat_string thoughts, rest;
+    const th_chat_string content = th_chat_content(w, &messages[i]);
     split_thoughts(content, &thoughts, &rest);
     const bool has_thoughts = thoughts.count > 0, last = i + 1 == count;
     if (w->all_thoughts || (i > last_question(messages, count) && (last || has_thoughts))) {
         th_chat_put_template_text(w, "<think>\n");
-        th_chat_put_part(w, thoughts);
+        th_chat_put_string(w, thoughts);
         th_chat_put_template_text(w, "\n</think>\n\n");
-        th_chat_put_part(w, skip_newlines(rest));
+        th_chat_put_string(w, skip_newlines(rest));
     } else
-        th_chat_put_part(w, rest.at == content.at ? rest : skip_newlines(rest));
+        th_chat_put_string(w, rest.at == content.at ? rest : skip_newlines(rest));
 }
 
 /* -- SmolLM 3 -- */
@@ -92,7 +92,7 @@ static void remove_word(char *text, const char *word)
 /* Removes white space at the end, as Python's str.rstrip. */
 static void trim_end(char *text)
 {
-    const th_chat_part kept = th_chat_trim((th_chat_part){text, strlen(text)});
+    const th_chat_string kept = th_chat_trim((th_chat_string){text, strlen(text)});
     text[kept.count == 0 ? 0 : kept.at - text + (ptrdiff_t)kept.count] = 0;
 }
 
@@ -123,7 +123,7 @@ static void put_metadata(th_chat_writer *w, bool think, const char *instructions
     th_chat_put_template_text(w, think ? "\nReasoning Mode: /think\n\n" : "\nReasoning Mode: /no_think\n\n");
     th_chat_put_template_text(w, "## Custom Instructions\n\n");
     if (instructions[0]) {
-        th_chat_put_part(w, (th_chat_part){instructions, strlen(instructions)});
+        th_chat_put_string(w, (th_chat_string){instructions, strlen(instructions)});
         th_chat_put_template_text(w, "\n\n");
         return;
     }
@@ -139,7 +139,7 @@ bool th_chat_can_write_smollm(const th_chat_writer *w, const char *system)
         if (strncmp(at, "/think", 6) == 0)
             at += 6;
         else {
-            const th_chat_part rest = th_chat_trim((th_chat_part){at, 1});
+            const th_chat_string rest = th_chat_trim((th_chat_string){at, 1});
             if (rest.count > 0)
                 return true;
             at++;
@@ -161,7 +161,7 @@ void th_chat_put_smollm_system(th_chat_writer *w, const char *system)
     if (system && strstr(system, "/system_override")) {
         remove_word(custom, "/system_override");
         trim_end(custom);
-        th_chat_put_part(w, (th_chat_part){custom, strlen(custom)});
+        th_chat_put_string(w, (th_chat_string){custom, strlen(custom)});
         th_chat_put_template_text(w, "<|im_end|>\n");
     } else
         put_metadata(w, allows_thinking(system), custom); /* without an end, as in the template */
@@ -173,5 +173,5 @@ void th_chat_put_smollm_answer(th_chat_writer *w, const char *system, const char
     if (!allows_thinking(system))
         th_chat_put_template_text(w, "<think>\n\n</think>\n");
     if (content)
-        th_chat_put_part(w, skip_newlines((th_chat_part){content, strlen(content)}));
+        th_chat_put_string(w, skip_newlines((th_chat_string){content, strlen(content)}));
 }

@@ -30,7 +30,7 @@ bool th_chat_has_rule(const th_chat_writer *w, th_chat_rule rule)
 
 /* -- pieces of text -- */
 
-void th_chat_put_part(th_chat_writer *w, th_chat_part p)
+void th_chat_put_string(th_chat_writer *w, th_chat_string p)
 {
     w->failed |= !th_chat_append(&w->to->text, p.at, p.count);
 }
@@ -45,7 +45,7 @@ void th_chat_put_today(th_chat_writer *w, bool whole_month)
     if (localtime_r(&now, &day))
         snprintf(text, sizeof text, "%02d %.*s %04d", day.tm_mday, whole_month ? 9 : 3, month[day.tm_mon],
                  day.tm_year + 1900);
-    th_chat_put_part(w, (th_chat_part){text, strlen(text)});
+    th_chat_put_string(w, (th_chat_string){text, strlen(text)});
 }
 
 static void put_date(th_chat_writer *w)
@@ -54,20 +54,20 @@ static void put_date(th_chat_writer *w)
     if (th_chat_has_rule(w, TH_CHAT_TODAY))
         th_chat_put_today(w, false);
     else
-        th_chat_put_part(w, (th_chat_part){usual, sizeof usual - 1});
+        th_chat_put_string(w, (th_chat_string){usual, sizeof usual - 1});
 }
 
 void th_chat_put_template_text(th_chat_writer *w, const char *text)
 {
     for (; text && *text; text++)
         if (*text == TH_BOS[0])
-            th_chat_put_part(w, (th_chat_part){w->chat->bos, strlen(w->chat->bos)});
+            th_chat_put_string(w, (th_chat_string){w->chat->bos, strlen(w->chat->bos)});
         else if (*text == TH_EOS[0])
-            th_chat_put_part(w, (th_chat_part){w->chat->eos, strlen(w->chat->eos)});
+            th_chat_put_string(w, (th_chat_string){w->chat->eos, strlen(w->chat->eos)});
         else if (*text == TH_DAY[0])
             put_date(w);
         else
-            th_chat_put_part(w, (th_chat_part){text, 1});
+            th_chat_put_string(w, (th_chat_string){text, 1});
 }
 
 /* -- white space -- */
@@ -93,7 +93,7 @@ static size_t space_at(const char *p, size_t count)
     return 0;
 }
 
-th_chat_part th_chat_trim(th_chat_part p)
+th_chat_string th_chat_trim(th_chat_string p)
 {
     for (size_t n; (n = space_at(p.at, p.count)) > 0; p.count -= n)
         p.at += n;
@@ -108,9 +108,9 @@ th_chat_part th_chat_trim(th_chat_part p)
     return p;
 }
 
-th_chat_part th_chat_content(const th_chat_writer *w, const th_chat_message *message)
+th_chat_string th_chat_content(const th_chat_writer *w, const th_chat_message *message)
 {
-    const th_chat_part all = {message->content, strlen(message->content)};
+    const th_chat_string all = {message->content, strlen(message->content)};
     const bool system = strcmp(message->role, "system") == 0, answer = strcmp(message->role, "assistant") == 0;
     const bool trims = th_chat_has_rule(w, TH_CHAT_TRIMS) && !(system && th_chat_has_rule(w, TH_CHAT_SYSTEM_AS_IS));
     return trims || (answer && th_chat_has_rule(w, TH_CHAT_TRIMS_ANSWER)) ? th_chat_trim(all) : all;

@@ -59,17 +59,17 @@ START_TEST(white_space_characters)
         const size_t n = encode(c, text), space = is_space(c) ? n : 0;
         memcpy(text + n, "a b", 3);
         memcpy(text + n + 3, text, n);
-        const th_chat_part p = th_chat_trim((th_chat_part){text, 2 * n + 3});
+        const th_chat_string p = th_chat_trim((th_chat_string){text, 2 * n + 3});
         ck_assert_msg(p.at == text + space && p.count == 2 * n + 3 - 2 * space, "U+%04X", (unsigned)c);
-        const th_chat_part alone = th_chat_trim((th_chat_part){text, n});
+        const th_chat_string alone = th_chat_trim((th_chat_string){text, n});
         ck_assert_msg(alone.count == n - space, "U+%04X alone", (unsigned)c);
         if (n > 1 && is_space(c)) /* a part of the character */
-            ck_assert_uint_eq(th_chat_trim((th_chat_part){text, n - 1}).count, n - 1);
+            ck_assert_uint_eq(th_chat_trim((th_chat_string){text, n - 1}).count, n - 1);
     }
     static const char mixed[] = " \n\xe3\x80\x80\xc2\xa0\t\xe2\x80\x83x\xe2\x80\xa8 \xc2\x85\r\n";
-    const th_chat_part p = th_chat_trim((th_chat_part){mixed, sizeof mixed - 1});
+    const th_chat_string p = th_chat_trim((th_chat_string){mixed, sizeof mixed - 1});
     ck_assert(p.count == 1 && *p.at == 'x');
-    ck_assert_uint_eq(th_chat_trim((th_chat_part){mixed, 0}).count, 0);
+    ck_assert_uint_eq(th_chat_trim((th_chat_string){mixed, 0}).count, 0);
 }
 END_TEST
 
