@@ -1,5 +1,5 @@
-/* Shared by reading and writing PEFT's folders: the modules of transformers that our projections are, and the settings of
- * adapter_config.json. */
+/* What reading and writing of PEFT's folders share: the modules of transformers for our projections, and the settings
+ * of adapter_config.json. */
 #ifndef TH_MODELS_SAVED_MODELS_PEFT_H
 #define TH_MODELS_SAVED_MODELS_PEFT_H
 
@@ -18,39 +18,39 @@ enum { TH_PEFT_NAME_SIZE = TH_FULL_NAME_SIZE + 64 };
 
 /* -- modules (peft_modules.c) -- */
 
-/* A projection, and the module of transformers that it is, or is a part of. */
-typedef struct th_peft_part {
+/* A projection of ours, as rows of a module of transformers. The slice may be the whole module. */
+typedef struct th_peft_slice {
     th_projection projection;
     char module[TH_FULL_NAME_SIZE]; /* "model.layers.0.self_attn.q_proj" */
-    int place;                      /* parts of a module are ordered by place, then by their rows */
-    int64_t heads;                  /* 0; otherwise the rows of the module are ordered by head (TH_VIEW_BY_HEAD) */
-} th_peft_part;
+    int place;                      /* slices of a module are sorted by place, then by their rows */
+    int64_t heads;                  /* not 0: the module has its rows in the order of these heads (TH_VIEW_BY_HEAD) */
+} th_peft_slice;
 
-typedef struct th_peft_parts {
-    th_peft_part *part; /* [count], the parts of a module one after another */
+typedef struct th_peft_slices {
+    th_peft_slice *slice; /* [count], the slices of a module one after another */
     int64_t count;
     size_t bytes; /* of the memory */
-} th_peft_parts;
+} th_peft_slices;
 
 /* Checks the arguments of a function that reads or writes a folder: TH_ERROR_ARGUMENT, TH_ERROR_STATE. */
 th_status th_peft_check_model(th_module *model, const char *folder, const char *operation);
 /* Lists the projections of a language model. The list is empty if the family has no name for one of them. Errors:
- * TH_ERROR_MEMORY. Call th_peft_parts_end even after an error. */
-th_status th_peft_parts_list(th_module *model, const th_family *family, const char *operation, th_peft_parts *list);
-void th_peft_parts_end(th_context *ctx, th_peft_parts *list);
-/* Returns the end of the parts of one module that begin at `first`. */
-int64_t th_peft_module_end(const th_peft_parts *list, int64_t first);
-/* Returns the first part of a module; -1 if it is not in the list. */
-int64_t th_peft_module_find(const th_peft_parts *list, const char *module);
-/* Returns a matrix whose rows are in our order as one with the module's order of rows, or the other way round. */
-th_tensor *th_peft_rows_to_module(const th_peft_part *part, th_tensor *rows);
-th_tensor *th_peft_rows_from_module(const th_peft_part *part, th_tensor *rows);
+ * TH_ERROR_MEMORY. Call th_peft_slices_end even after an error. */
+th_status th_peft_slices_list(th_module *model, const th_family *family, const char *operation, th_peft_slices *list);
+void th_peft_slices_end(th_context *ctx, th_peft_slices *list);
+/* Returns the end of the slices of one module that begin at `first`. */
+int64_t th_peft_module_end(const th_peft_slices *list, int64_t first);
+/* Returns the first slice of a module; -1 if it is not in the list. */
+int64_t th_peft_module_find(const th_peft_slices *list, const char *module);
+/* Reorder the rows of a matrix from our order to the order of the module, and from its order to ours. */
+th_tensor *th_peft_rows_to_module(const th_peft_slice *slice, th_tensor *rows);
+th_tensor *th_peft_rows_from_module(const th_peft_slice *slice, th_tensor *rows);
 
 /* -- settings (peft_config.c) -- */
 
 typedef struct th_peft_config {
     json_t *root;
-    size_t memory;
+    size_t bytes;                               /* of the memory of root */
     th_lora_setting setting;                    /* of modules that no pattern names */
     const json_t *rank_pattern, *alpha_pattern; /* objects, or NULL */
 } th_peft_config;

@@ -6,8 +6,8 @@
 #include "models/files/json.h"
 #include "models/saved_models/peft.h"
 
-/* Settings that are read below, and settings that do not change a finished adapter's results. They are the modules that get
- * one (the tensors show that), the layout of the base's weights, names and versions. */
+/* Settings that are read below, and settings that do not change a finished adapter's results. They are the modules that
+ * get one (the tensors show that), the layout of the base's weights, names and versions. */
 static const char *const known[] = {
     "alpha_pattern",
     "auto_mapping",
@@ -177,7 +177,7 @@ th_status th_peft_config_read(th_context *ctx, const char *operation, const char
     static const th_json_limits limits = {.bytes = 4 << 20, .depth = 8};
     const th_json_source s = {ctx, operation, path};
     *config = (th_peft_config){0};
-    json_t *root = config->root = th_json_read_file(&s, &limits, &config->memory);
+    json_t *root = config->root = th_json_read_file(&s, &limits, &config->bytes);
     if (root && !json_is_object(root))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it is not an object", path);
     else if (root && check_choice(&s, root, "peft_type", "LORA") && check_choice(&s, root, "bias", "none") &&
@@ -189,6 +189,6 @@ th_status th_peft_config_read(th_context *ctx, const char *operation, const char
 
 void th_peft_config_end(th_context *ctx, th_peft_config *config)
 {
-    th_json_release(ctx, config->root, config->memory);
+    th_json_release(ctx, config->root, config->bytes);
     *config = (th_peft_config){0};
 }

@@ -19,7 +19,7 @@ typedef struct loading {
     th_peft_config config;
     th_safetensors *file;
     const th_family *family;
-    th_peft_parts parts;
+    th_peft_slices slices;
 } loading;
 
 /* -- names -- */
@@ -62,13 +62,13 @@ static const th_stored_tensor *find_tensor(const loading *l, const char *module,
 }
 
 /* Returns the number of the file's tensors that belong to no listed module. Sets *first to the first of them. */
-static int64_t count_unknown(const loading *l, const th_peft_parts *parts, const char **first)
+static int64_t count_unknown(const loading *l, const th_peft_slices *slices, const char **first)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < th_safetensors_count(l->file); i++) {
         const char *name = th_safetensors_at(l->file, i)->name;
         char module[TH_FULL_NAME_SIZE];
-        if (split_name(name, module) != OTHER && th_peft_module_find(parts, module) >= 0)
+        if (split_name(name, module) != OTHER && th_peft_module_find(slices, module) >= 0)
             continue;
         *first = count == 0 ? name : *first;
         count++;
@@ -84,19 +84,19 @@ static th_status choose_family(loading *l, th_module *model)
     int64_t fewest = INT64_MAX;
     char quoted[TH_QUOTED];
     for (int i = 0; i < TH_FAMILIES; i++) {
-        if (th_peft_parts_list(model, th_families[i], operation, &l->parts) != TH_OK)
+        if (th_peft_slices_list(model, th_families[i], operation, &l->slices) != TH_OK)
             return th_error_code(l->ctx);
-        const int64_t count = count_unknown(l, &l->parts, &unknown);
-        if (l->parts.count > 0 && count == 0) {
+        const int64_t count = count_unknown(l, &l->slices, &unknown);
+        if (l->slices.count > 0 && count == 0) {
             l->family = th_families[i];
             return TH_OK;
         }
-        if (l->parts.count > 0 && count < fewest) {
+        if (l->slices.count > 0 && count < fewest) {
             fewest = count;
             fewest_unknown = unknown;
             closest = th_families[i];
         }
-        th_peft_parts_end(l->ctx, &l->parts);
+        th_peft_slices_end(l->ctx, &l->slices);
     }
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not A or B of a projection of this model (%s)",
                    l->path, quote_name(fewest_unknown, quoted), closest ? closest->title : "no family");
@@ -121,16 +121,16 @@ static th_status check_shape(const loading *l, const th_stored_tensor *t, const 
 
 /* Compares the copy of the base's weight that PEFT writes beside the adapter of a classifier. whole: the module is one
  * projection; PEFT writes no copy of others. */
-static th_status check_base(const loading *l, const th_peft_part *part, bool whole)
+static th_status check_base(const loading *l, const th_peft_slice *slice, bool whole)
 {
-    const th_stored_tensor *stored = find_tensor(l, part->module, TH_PEFT_BASE);
+    const th_stored_tensor *stored = find_tensor(l, slice->module, TH_PEFT_BASE);
     char quoted[TH_QUOTED];
     if (stored == NULL)
         return TH_OK;
     if (!whole)
         return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not supported", l->path,
                        quote_name(stored->name, quoted));
-    th_tensor *weight = part->projection.weight;
+    th_tensor *weight = slice->projection.weight;
     th_tensor *copy = th_safetensors_read(l->file, stored->name);
     copy = copy && th_dtype_of(copy) != th_dtype_of(weight) ? th_cast(copy, th_dtype_of(weight)) : copy;
     if (copy == NULL)
@@ -144,35 +144,35 @@ static th_status check_base(const loading *l, const th_peft_part *part, bool who
                    quote_name(stored->name, quoted));
 }
 
-/* Checks the tensors of the module whose parts are first to end - 1. */
+/* Checks the tensors of the module whose slices are first to end - 1. */
 static th_status check_module(const loading *l, int64_t first, int64_t end)
 {
-    const th_peft_part *part = &l->parts.part[first];
-    const th_lora_setting setting = th_peft_setting_of(&l->config, part->module);
+    const th_peft_slice *slice = &l->slices.slice[first];
+    const th_lora_setting setting = th_peft_setting_of(&l->config, slice->module);
     char name[TH_PEFT_NAME_SIZE];
     int64_t rows = 0;
     for (int64_t i = first; i < end; i++)
-        rows += l->parts.part[i].projection.rows;
-    make_name(name, part->module, TH_PEFT_A);
-    if (check_shape(l, find_tensor(l, part->module, TH_PEFT_A), name, setting.rank, part->projection.input) != TH_OK)
+        rows += l->slices.slice[i].projection.rows;
+    make_name(name, slice->module, TH_PEFT_A);
+    if (check_shape(l, find_tensor(l, slice->module, TH_PEFT_A), name, setting.rank, slice->projection.input) != TH_OK)
         return th_error_code(l->ctx);
-    make_name(name, part->module, TH_PEFT_B);
-    if (check_shape(l, find_tensor(l, part->module, TH_PEFT_B), name, rows, setting.rank) != TH_OK)
+    make_name(name, slice->module, TH_PEFT_B);
+    if (check_shape(l, find_tensor(l, slice->module, TH_PEFT_B), name, rows, setting.rank) != TH_OK)
         return th_error_code(l->ctx);
     for (int64_t i = first; i < end; i++) {
-        const th_module *owner = l->parts.part[i].projection.owner;
+        const th_module *owner = l->slices.slice[i].projection.owner;
         if (th_lora_may_be_ignored(owner))
             return th_fail(l->ctx, TH_ERROR_ARGUMENT, operation,
                            "the forward of the %s with %s was replaced, and might not run the adapter", owner->type,
-                           l->parts.part[i].projection.name);
+                           l->slices.slice[i].projection.name);
     }
-    return check_base(l, part, end - first == 1);
+    return check_base(l, slice, end - first == 1);
 }
 
-/* Returns whether the file has a tensor of the part's module. */
-static bool is_in_file(const loading *l, int64_t part)
+/* Returns whether the file has a tensor of the slice's module. */
+static bool is_in_file(const loading *l, int64_t slice)
 {
-    const char *module = l->parts.part[part].module;
+    const char *module = l->slices.slice[slice].module;
     return find_tensor(l, module, TH_PEFT_A) || find_tensor(l, module, TH_PEFT_B) ||
            find_tensor(l, module, TH_PEFT_BASE);
 }
@@ -180,8 +180,8 @@ static bool is_in_file(const loading *l, int64_t part)
 static th_status check_modules(const loading *l)
 {
     int64_t found = 0;
-    for (int64_t first = 0, end; first < l->parts.count; first = end) {
-        end = th_peft_module_end(&l->parts, first);
+    for (int64_t first = 0, end; first < l->slices.count; first = end) {
+        end = th_peft_module_end(&l->slices, first);
         if (!is_in_file(l, first))
             continue;
         found++;
@@ -202,12 +202,12 @@ static th_tensor *read_tensor(const loading *l, const char *module, const char *
 
 static th_status attach_module(const loading *l, int64_t first, int64_t end)
 {
-    const th_peft_part *part = &l->parts.part[first];
-    const th_lora_setting setting = th_peft_setting_of(&l->config, part->module);
-    th_tensor *shared = NULL, *a = read_tensor(l, part->module, TH_PEFT_A),
-              *b = th_peft_rows_from_module(part, read_tensor(l, part->module, TH_PEFT_B));
+    const th_peft_slice *slice = &l->slices.slice[first];
+    const th_lora_setting setting = th_peft_setting_of(&l->config, slice->module);
+    th_tensor *shared = NULL, *a = read_tensor(l, slice->module, TH_PEFT_A),
+              *b = th_peft_rows_from_module(slice, read_tensor(l, slice->module, TH_PEFT_B));
     for (int64_t i = first, row = 0; i < end; i++) {
-        const th_projection *p = &l->parts.part[i].projection;
+        const th_projection *p = &l->slices.slice[i].projection;
         const th_lora *lora = th_lora_attach_to(p, &setting, shared);
         if (lora == NULL || (shared == NULL && th_copy_into(lora->a, a) != TH_OK) ||
             th_copy_into(lora->b, th_slice(b, 0, row, row + p->rows, 1)) != TH_OK)
@@ -220,8 +220,8 @@ static th_status attach_module(const loading *l, int64_t first, int64_t end)
 
 static th_status attach_modules(const loading *l)
 {
-    for (int64_t first = 0, end; first < l->parts.count; first = end) {
-        end = th_peft_module_end(&l->parts, first);
+    for (int64_t first = 0, end; first < l->slices.count; first = end) {
+        end = th_peft_module_end(&l->slices, first);
         if (!is_in_file(l, first))
             continue;
         th_scope_begin(l->ctx, NULL);
@@ -275,7 +275,7 @@ th_status th_lora_load(th_module *model, const char *folder)
     if (open_folder(&l, folder) == TH_OK && choose_family(&l, model) == TH_OK)
         check_and_attach(&l, model);
     th_safetensors_close(l.file);
-    th_peft_parts_end(l.ctx, &l.parts);
+    th_peft_slices_end(l.ctx, &l.slices);
     th_peft_config_end(l.ctx, &l.config);
     return th_error_code(l.ctx);
 }

@@ -39,25 +39,25 @@ static bool covers(th_foreign_view view, const th_projection *p)
     return true;
 }
 
-/* Finds the module of part->projection in the family's tables. */
-static bool find_module(const th_family *family, int64_t heads, th_peft_part *part)
+/* Finds the module of slice->projection in the family's tables. */
+static bool find_module(const th_family *family, int64_t heads, th_peft_slice *slice)
 {
     static const char end[] = ".weight";
     char parameter[TH_FULL_NAME_SIZE];
-    parameter_name(&part->projection, parameter);
-    if (part->projection.classifier && family->other_classifier) { /* transformers renames it when it reads the file */
-        snprintf(part->module, sizeof part->module, "%.*s", (int)(strlen(family->other_classifier) - strlen(end)),
+    parameter_name(&slice->projection, parameter);
+    if (slice->projection.classifier && family->other_classifier) { /* transformers renames it when it reads the file */
+        snprintf(slice->module, sizeof slice->module, "%.*s", (int)(strlen(family->other_classifier) - strlen(end)),
                  family->other_classifier);
         return true;
     }
     for (int i = 0; i < 3; i++)
         for (const th_tensor_name *n = family->tensors[i]; n && n->ours; n++) {
-            if (!th_foreign_name(n, parameter, part->module) || !covers(n->view, &part->projection) ||
-                !th_name_ends_with(part->module, end))
+            if (!th_foreign_name(n, parameter, slice->module) || !covers(n->view, &slice->projection) ||
+                !th_name_ends_with(slice->module, end))
                 continue;
-            part->module[strlen(part->module) - strlen(end)] = 0;
-            part->place = n->place;
-            part->heads = n->view == TH_VIEW_BY_HEAD ? heads : 0;
+            slice->module[strlen(slice->module) - strlen(end)] = 0;
+            slice->place = n->place;
+            slice->heads = n->view == TH_VIEW_BY_HEAD ? heads : 0;
             return true;
         }
     return false;
@@ -65,9 +65,9 @@ static bool find_module(const th_family *family, int64_t heads, th_peft_part *pa
 
 /* -- all projections -- */
 
-static int compare_parts(const void *a, const void *b)
+static int compare_slices(const void *a, const void *b)
 {
-    const th_peft_part *x = a, *y = b;
+    const th_peft_slice *x = a, *y = b;
     const int order = strcmp(x->module, y->module);
     if (order != 0)
         return order;
@@ -101,54 +101,54 @@ th_status th_peft_check_model(th_module *model, const char *folder, const char *
     return th_refuse_in_check(model->ctx, operation);
 }
 
-th_status th_peft_parts_list(th_module *model, const th_family *family, const char *operation, th_peft_parts *list)
+th_status th_peft_slices_list(th_module *model, const th_family *family, const char *operation, th_peft_slices *list)
 {
     th_context *ctx = model->ctx;
     const int64_t heads = th_language_model_options_of(model)->heads;
-    *list = (th_peft_parts){0};
+    *list = (th_peft_slices){0};
     for (th_projection p = th_projections_begin(model); th_projection_next(&p);)
         list->count++;
-    list->bytes = (size_t)(list->count + 1) * sizeof *list->part;
-    list->part = th_allocate(ctx, list->bytes);
-    if (list->part == NULL)
+    list->bytes = (size_t)(list->count + 1) * sizeof *list->slice;
+    list->slice = th_allocate(ctx, list->bytes);
+    if (list->slice == NULL)
         return th_fail_memory(ctx, operation, list->bytes);
-    th_peft_part *part = list->part;
-    for (th_projection p = th_projections_begin(model); th_projection_next(&p); part++) {
-        *part = (th_peft_part){.projection = p};
-        if (!find_module(family, heads, part)) {
-            th_peft_parts_end(ctx, list);
+    th_peft_slice *slice = list->slice;
+    for (th_projection p = th_projections_begin(model); th_projection_next(&p); slice++) {
+        *slice = (th_peft_slice){.projection = p};
+        if (!find_module(family, heads, slice)) {
+            th_peft_slices_end(ctx, list);
             return TH_OK;
         }
     }
-    qsort(list->part, (size_t)list->count, sizeof *list->part, compare_parts);
+    qsort(list->slice, (size_t)list->count, sizeof *list->slice, compare_slices);
     return TH_OK;
 }
 
-void th_peft_parts_end(th_context *ctx, th_peft_parts *list)
+void th_peft_slices_end(th_context *ctx, th_peft_slices *list)
 {
-    th_release(ctx, list->part, list->bytes);
-    *list = (th_peft_parts){0};
+    th_release(ctx, list->slice, list->bytes);
+    *list = (th_peft_slices){0};
 }
 
-int64_t th_peft_module_end(const th_peft_parts *list, int64_t first)
+int64_t th_peft_module_end(const th_peft_slices *list, int64_t first)
 {
     int64_t end = first + 1;
-    while (end < list->count && strcmp(list->part[end].module, list->part[first].module) == 0)
+    while (end < list->count && strcmp(list->slice[end].module, list->slice[first].module) == 0)
         end++;
     return end;
 }
 
-int64_t th_peft_module_find(const th_peft_parts *list, const char *module)
+int64_t th_peft_module_find(const th_peft_slices *list, const char *module)
 {
     int64_t low = 0, high = list->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (strcmp(list->part[middle].module, module) < 0)
+        if (strcmp(list->slice[middle].module, module) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < list->count && strcmp(list->part[low].module, module) == 0 ? low : -1;
+    return low < list->count && strcmp(list->slice[low].module, module) == 0 ? low : -1;
 }
 
 /* -- the order of rows -- */
@@ -163,12 +163,12 @@ static th_tensor *swap_groups(th_tensor *rows, int64_t outer, int64_t inner)
     return th_reshape(th_swap_axes(groups, 0, 1), shape);
 }
 
-th_tensor *th_peft_rows_to_module(const th_peft_part *part, th_tensor *rows)
+th_tensor *th_peft_rows_to_module(const th_peft_slice *slice, th_tensor *rows)
 {
-    return part->heads && rows ? swap_groups(rows, QKV, part->heads) : rows;
+    return slice->heads && rows ? swap_groups(rows, QKV, slice->heads) : rows;
 }
 
-th_tensor *th_peft_rows_from_module(const th_peft_part *part, th_tensor *rows)
+th_tensor *th_peft_rows_from_module(const th_peft_slice *slice, th_tensor *rows)
 {
-    return part->heads && rows ? swap_groups(rows, part->heads, QKV) : rows;
+    return slice->heads && rows ? swap_groups(rows, slice->heads, QKV) : rows;
 }

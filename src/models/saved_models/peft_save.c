@@ -31,7 +31,7 @@ typedef struct saving {
     th_context *ctx;
     const char *folder;
     th_lora_save_options given;
-    th_peft_parts parts;
+    th_peft_slices slices;
     module_adapter *module;  /* [modules] */
     th_named_tensor *tensor; /* [tensors] */
     int64_t modules, tensors;
@@ -40,12 +40,12 @@ typedef struct saving {
 
 /* -- the adapter of a module -- */
 
-static const th_lora *adapter_of(const saving *s, int64_t part)
+static const th_lora *adapter_of(const saving *s, int64_t slice)
 {
-    return *s->parts.part[part].projection.lora;
+    return *s->slices.slice[slice].projection.lora;
 }
 
-/* Returns whether part i has an A, and no part from `first` to i - 1 has the same one. */
+/* Returns whether slice i has an A, and no slice from `first` to i - 1 has the same one. */
 static bool has_new_a(const saving *s, int64_t first, int64_t i)
 {
     const th_lora *l = adapter_of(s, i);
@@ -60,7 +60,7 @@ static th_tensor *zero_matrix(const saving *s, const th_lora *like, int64_t rows
     return th_zeros(s->ctx, th_dtype_of(like->a), TH_SHAPE(rows, columns));
 }
 
-/* Returns the A's of parts first to end - 1, one below the other, each once. */
+/* Returns the A's of slices first to end - 1, one below the other, each once. */
 static th_tensor *stack_a(const saving *s, int64_t first, int64_t end)
 {
     th_tensor *stacked = NULL;
@@ -72,11 +72,11 @@ static th_tensor *stack_a(const saving *s, int64_t first, int64_t end)
     return stacked;
 }
 
-/* Returns the rows of B of one part: its B in the columns of its A, and zeros in the columns of others. */
-static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t part, const th_lora *like)
+/* Returns the rows of B of one slice: its B in the columns of its A, and zeros in the columns of others. */
+static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t slice, const th_lora *like)
 {
-    const th_lora *adapter = adapter_of(s, part);
-    const int64_t rows = s->parts.part[part].projection.rows;
+    const th_lora *adapter = adapter_of(s, slice);
+    const int64_t rows = s->slices.slice[slice].projection.rows;
     th_tensor *row = NULL;
     for (int64_t i = first; i < end; i++)
         if (has_new_a(s, first, i)) {
@@ -95,10 +95,10 @@ static th_tensor *stack_b(const saving *s, int64_t first, int64_t end, const th_
         th_tensor *pair[] = {stacked, rows_of_b(s, first, end, i, like)};
         stacked = stacked ? th_concat(pair, 2, 0) : pair[1];
     }
-    return th_peft_rows_to_module(&s->parts.part[first], stacked);
+    return th_peft_rows_to_module(&s->slices.slice[first], stacked);
 }
 
-/* Returns an adapter of parts first to end - 1, or NULL. Stores an error if they have different scales. */
+/* Returns an adapter of slices first to end - 1, or NULL. Stores an error if they have different scales. */
 static const th_lora *find_adapter(const saving *s, int64_t first, int64_t end)
 {
     const th_lora *found = NULL;
@@ -108,18 +108,18 @@ static const th_lora *find_adapter(const saving *s, int64_t first, int64_t end)
             th_fail(s->ctx, TH_ERROR_ARGUMENT, operation,
                     "%s is one module in transformers, but its adapters have "
                     "different scales",
-                    s->parts.part[first].module);
+                    s->slices.slice[first].module);
         found = found ? found : l;
     }
     return found;
 }
 
-/* Appends the tensors of the module whose parts are first to end - 1. */
+/* Appends the tensors of the module whose slices are first to end - 1. */
 static void add_module(saving *s, int64_t first, int64_t end)
 {
     module_adapter *m = &s->module[s->modules++];
     const th_lora *l = find_adapter(s, first, end);
-    *m = (module_adapter){.module = s->parts.part[first].module, .adapted = l != NULL};
+    *m = (module_adapter){.module = s->slices.slice[first].module, .adapted = l != NULL};
     if (l == NULL)
         return;
     th_tensor *a = stack_a(s, first, end), *b = stack_b(s, first, end, l);
@@ -136,8 +136,8 @@ static void add_module(saving *s, int64_t first, int64_t end)
 /* Lists the tensors. */
 static void list_tensors(saving *s)
 {
-    for (int64_t first = 0, end; first < s->parts.count && !th_failed(s->ctx); first = end) {
-        end = th_peft_module_end(&s->parts, first);
+    for (int64_t first = 0, end; first < s->slices.count && !th_failed(s->ctx); first = end) {
+        end = th_peft_module_end(&s->slices, first);
         add_module(s, first, end);
     }
 }
@@ -283,14 +283,14 @@ static th_status prepare_saving(saving *s, th_module *model)
     if (named_family(s, &only) != TH_OK)
         return th_error_code(ctx);
     const th_family *family = th_hugging_face_family(ctx, operation, th_language_model_options_of(model), only);
-    if (family == NULL || th_peft_parts_list(model, family, operation, &s->parts) != TH_OK)
+    if (family == NULL || th_peft_slices_list(model, family, operation, &s->slices) != TH_OK)
         return th_error_code(ctx);
-    if (s->parts.count == 0)
+    if (s->slices.count == 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no names for all projections", family->title);
-    s->module = th_allocate(ctx, (size_t)s->parts.count * sizeof *s->module);
-    s->tensor = th_allocate(ctx, (size_t)s->parts.count * 2 * sizeof *s->tensor);
+    s->module = th_allocate(ctx, (size_t)s->slices.count * sizeof *s->module);
+    s->tensor = th_allocate(ctx, (size_t)s->slices.count * 2 * sizeof *s->tensor);
     if (s->module == NULL || s->tensor == NULL)
-        return th_fail_memory(ctx, operation, (size_t)s->parts.count * sizeof *s->module);
+        return th_fail_memory(ctx, operation, (size_t)s->slices.count * sizeof *s->module);
     return TH_OK;
 }
 
@@ -353,8 +353,8 @@ th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_
         th_no_grad_end(ctx);
         th_scope_end(ctx, NULL);
     }
-    th_release(ctx, s.module, (size_t)s.parts.count * sizeof *s.module);
-    th_release(ctx, s.tensor, (size_t)s.parts.count * 2 * sizeof *s.tensor);
-    th_peft_parts_end(ctx, &s.parts);
+    th_release(ctx, s.module, (size_t)s.slices.count * sizeof *s.module);
+    th_release(ctx, s.tensor, (size_t)s.slices.count * 2 * sizeof *s.tensor);
+    th_peft_slices_end(ctx, &s.slices);
     return th_error_code(ctx);
 }
