@@ -1,5 +1,5 @@
-/* Begins and ends a profile, and turns each reported call into an event with its time, module, line and work.
- * profile_table.c stores events; profile_print.c prints them. */
+/* Begins and ends a profile. Makes an event of each reported call, with its time, module, line and work.
+ * profile_table.c keeps the events, and profile_print.c prints them. */
 #include "autograd/profile.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static void release_profile(th_context *ctx, void *object)
     ctx->profiling = false;
 }
 
-static th_profile *get_profile(th_context *ctx)
+static th_profile *get_or_make_profile(th_context *ctx)
 {
     if (ctx->profile)
         return ctx->profile;
@@ -50,7 +50,7 @@ th_status th_profile_begin(th_context *ctx, const th_profile_options *options)
         return th_fail(ctx, TH_ERROR_STATE, "profile_begin", "a profile is already running (th_profile_end ends it)");
     if (max_events < -1)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "profile_begin", "max_events = %" PRId64 " is negative", max_events);
-    th_profile *p = get_profile(ctx);
+    th_profile *p = get_or_make_profile(ctx);
     if (p == NULL)
         return ctx->error;
     th_profile_table_reset(&p->table, max_events > 0 ? max_events : max_events < 0 ? 0 : (int64_t)DEFAULT_EVENTS);
@@ -102,7 +102,7 @@ static void add_shape(th_profile_event *event, th_profile_shape *shape, const th
 
 enum { MAX_SHAPES = TH_MAX_INPUTS + TH_MAX_OUTPUTS };
 
-/* Adds the first inputs and all outputs to shape[MAX_SHAPES]. */
+/* Adds at most TH_MAX_INPUTS inputs and all outputs to shape[MAX_SHAPES]. */
 static void add_shapes(th_profile_event *event, th_profile_shape *shape, const th_call *call)
 {
     for (int i = 0; i < call->n_inputs && i < TH_MAX_INPUTS; i++)
@@ -111,7 +111,8 @@ static void add_shapes(th_profile_event *event, th_profile_shape *shape, const t
         add_shape(event, shape, &call->output[i], true);
 }
 
-/* Sets the module path and the source line: of the recorded call or, without a node, of the call being made. */
+/* Sets the module path and the source line. They belong to the recorded call if there is a node, otherwise to the call
+ * that is running. */
 static void set_location(const th_context *ctx, const th_node *node, th_profile_event *event)
 {
     const char *path = node ? node->path : ctx->scope_path;
@@ -124,7 +125,7 @@ static void set_location(const th_context *ctx, const th_node *node, th_profile_
     }
 }
 
-/* Returns the bytes of the array's elements; elements repeated by a stride of 0 count once. 0 without data. */
+/* Returns the bytes of the array's elements, or 0 without data. Elements that a stride of 0 repeats count once. */
 static int64_t array_bytes(const th_array *array)
 {
     if (!array->given || array->data == NULL)
@@ -138,7 +139,7 @@ static int64_t array_bytes(const th_array *array)
 static int64_t call_bytes(const th_call *call, bool backward)
 {
     int64_t bytes = 0;
-    if (backward && call->precomputed) /* forward wrote these gradients */
+    if (backward && call->precomputed) /* forward wrote the gradients, and its event has their bytes */
         return 0;
     for (int i = 0; i < call->n_inputs; i++) {
         bytes += array_bytes(&call->input[i]);
@@ -156,24 +157,24 @@ static int64_t call_multiply_adds(const th_call *call, bool backward)
 {
     if (call->op->multiply_adds == NULL)
         return 0;
-    const bool done = backward && call->precomputed; /* by forward, whose event counted them */
+    const bool counted_in_forward = backward && call->precomputed;
     int64_t products = backward ? 0 : 1;
-    for (int i = 0; !done && i < 2 && i < call->n_inputs; i++)
+    for (int i = 0; !counted_in_forward && i < 2 && i < call->n_inputs; i++)
         products += call->input_gradient[i].given;
-    int64_t work;
+    int64_t multiply_adds;
     if (products == 0)
         return 0;
-    return th_checked_multiply(products, call->op->multiply_adds(call), &work) ? work : INT64_MAX;
+    return th_checked_multiply(products, call->op->multiply_adds(call), &multiply_adds) ? multiply_adds : INT64_MAX;
 }
 
 /* -- events -- */
 
-/* Stores an event of work from start to end. The time since `end` is overhead. */
+/* Adds an event from start to end to the table. The time since `end` is overhead of the profile. */
 static void record_event(th_context *ctx, th_profile_event *event, const th_profile_shape *shape, int64_t bytes,
                          int64_t start, int64_t end)
 {
     event->start = start - ctx->profile->begin;
-    event->duration = ctx->options.shapes_only ? 0 : end - start; /* without data the times mean nothing */
+    event->duration = ctx->options.shapes_only ? 0 : end - start; /* without data, the time is meaningless */
     th_profile_table_add(ctx, &ctx->profile->table, event, shape, bytes);
     ctx->profile->overhead += th_profile_now() - end;
 }
@@ -182,7 +183,7 @@ void th_profile_call(const th_frame *frame, bool backward, int64_t start)
 {
     const th_call *call = &frame->call;
     th_context *ctx = call->ctx;
-    const int64_t end = th_profile_now(); /* first */
+    const int64_t end = th_profile_now(); /* before the work of this function */
     th_profile_event event = {
         .operation = call->op->name,
         .phase = backward      ? TH_PROFILE_BACKWARD
@@ -208,12 +209,12 @@ void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const 
     record_event(ctx, &event, shape, array_bytes(from) + array_bytes(to) * (add ? 2 : 1), start, end);
 }
 
-void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchanged)
+void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchange_time)
 {
     const int64_t end = th_profile_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_STEP};
     set_location(ctx, NULL, &event);
-    record_event(ctx, &event, NULL, 0, start + exchanged, end);
+    record_event(ctx, &event, NULL, 0, start + exchange_time, end);
 }
 
 void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, int64_t start)

@@ -24,9 +24,9 @@ static inline int64_t th_profile_start(const th_context *ctx)
 void th_profile_call(const th_frame *frame, bool backward, int64_t start);
 /* Reports a sum of gradients by the driver, during the frame's call: it read `from` and wrote `to`. */
 void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start);
-/* Reports an optimizer's step; operation: "adam_w". exchanged: nanoseconds of its exchanges, which are reported
+/* Reports an optimizer's step; operation: "adam_w". exchange_time: nanoseconds of its exchanges, which are reported
  * separately. */
-void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchanged);
+void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchange_time);
 /* Reports an exchange of messages for an operation: "optimizer_step". bytes: sent and received. */
 void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, int64_t start);
 

@@ -25,14 +25,14 @@ typedef struct tile_panels {
 
 TH_INLINE void load_sums(bool second_row, bool second_column, const tile_rows *from)
 {
-    const int64_t stride = from->row * (int64_t)sizeof(float);
-    _tile_loadd(C00, from->data, stride);
+    const int64_t row_bytes = from->stride * (int64_t)sizeof(float);
+    _tile_loadd(C00, from->data, row_bytes);
     if (second_column)
-        _tile_loadd(C01, from->data + TILE_LINES, stride);
+        _tile_loadd(C01, from->data + TILE_LINES, row_bytes);
     if (second_row)
-        _tile_loadd(C10, from->data + TILE_LINES * from->row, stride);
+        _tile_loadd(C10, from->data + TILE_LINES * from->stride, row_bytes);
     if (second_row && second_column)
-        _tile_loadd(C11, from->data + TILE_LINES * from->row + TILE_LINES, stride);
+        _tile_loadd(C11, from->data + TILE_LINES * from->stride + TILE_LINES, row_bytes);
 }
 
 TH_INLINE void zero_sums(void)
@@ -45,14 +45,14 @@ TH_INLINE void zero_sums(void)
 
 TH_INLINE void store_sums(bool second_row, bool second_column, const tile_rows *to)
 {
-    const int64_t stride = to->row * (int64_t)sizeof(float);
-    _tile_stored(C00, to->data, stride);
+    const int64_t row_bytes = to->stride * (int64_t)sizeof(float);
+    _tile_stored(C00, to->data, row_bytes);
     if (second_column)
-        _tile_stored(C01, to->data + TILE_LINES, stride);
+        _tile_stored(C01, to->data + TILE_LINES, row_bytes);
     if (second_row)
-        _tile_stored(C10, to->data + TILE_LINES * to->row, stride);
+        _tile_stored(C10, to->data + TILE_LINES * to->stride, row_bytes);
     if (second_row && second_column)
-        _tile_stored(C11, to->data + TILE_LINES * to->row + TILE_LINES, stride);
+        _tile_stored(C11, to->data + TILE_LINES * to->stride + TILE_LINES, row_bytes);
 }
 
 /* Memory to prefetch during 4 products, a quarter during each. Each pointer is one part of an operand over one group:
@@ -187,7 +187,7 @@ TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const til
     tile_rows from = *init;
     const tile_rows to = {&sums.number[0][0], PANEL_LINES};
     if (init->data && !whole) {
-        fill_buffer(&begin, rows, columns, init);
+        load_buffer(&begin, rows, columns, init);
         from = (tile_rows){&begin.number[0][0], PANEL_LINES};
     }
     multiply_panels(parts, parts > 1, t, &from, &to);
@@ -223,7 +223,7 @@ TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t
 TH_INLINE void multiply_amx(int parts, const th_product_block *block)
 {
     const int64_t groups = th_ceil_div(block->k, TH_PART_GROUP), max = parts == 1 ? GROUPS_AT_ONCE : groups;
-    _tile_loadconfig(&whole_tiles);
+    _tile_loadconfig(&full_tiles);
     for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
         int64_t group = 0;
         do { /* once even without steps */

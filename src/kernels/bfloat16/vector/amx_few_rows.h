@@ -50,7 +50,7 @@ TH_INLINE void pack_columns(bool stored, const few_columns *columns, int64_t fir
                                     .panels = tile};
         pack_tile(1, true, STEPS_DENSE, &group, 0, 0);
     }
-    finish_stores();
+    order_stores();
 }
 
 /* Returns 16 columns of B from column `first` on, over the next group of `steps` steps: in place if B is stored and
@@ -101,14 +101,14 @@ TH_INLINE void multiply_few_columns(bool stored, bool two, const th_product_bloc
         for (int64_t x = 0; x < count; x++)
             for (int64_t i = 0; i < block->m; i++)
                 c[x][i] = ((const float *)block->init)[i * block->init_row + j + x * apart];
-        finish_stores();
+        order_stores();
         _tile_loadd(C00, buffer.c[0], TILE_ROW_BYTES);
         _tile_loadd(C10, buffer.c[1], TILE_ROW_BYTES);
     }
     add_few_products(stored, two, block, &columns, &buffer);
     _tile_stored(C00, buffer.c[0], TILE_ROW_BYTES);
     _tile_stored(C10, buffer.c[1], TILE_ROW_BYTES);
-    finish_stores();
+    order_stores();
     for (int64_t i = 0; i < block->m; i++)
         for (int64_t x = 0; x < count; x++)
             ((float *)block->c)[i * block->c_row + j + x * apart] = c[x][i];
@@ -117,7 +117,7 @@ TH_INLINE void multiply_few_columns(bool stored, bool two, const th_product_bloc
 TH_INLINE void multiply_few_rows(bool stored, const th_product_block *block)
 {
     const int64_t apart = th_columns_apart(block->n, PANEL_LINES);
-    _tile_loadconfig(&whole_tiles);
+    _tile_loadconfig(&full_tiles);
     for (int64_t j = 0; j < apart; j++)
         multiply_few_columns(stored, true, block, j, PANEL_LINES, apart);
     for (int64_t j = apart * PANEL_LINES; j < block->n; j += PANEL_LINES)

@@ -1,10 +1,10 @@
-/* Tile registers of Intel AMX, and the memory that they are loaded from and stored to (for amx.c). */
+/* Tile registers of Intel AMX, and the memory from which they are loaded and to which they are stored (for amx.c). */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
 #define TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
 
 #include "kernels/bfloat16/vector/amx_panels.h"
 
-/* Register numbers, which the intrinsics need as constants: tiles of C, rows of A, columns of B. */
+/* The numbers of the tile registers: tiles of C, rows of A, columns of B. Intrinsics need them as constants. */
 #define C00 0
 #define C01 1
 #define C10 2
@@ -20,43 +20,45 @@ typedef struct tile_configuration {
     uint8_t rows[16];
 } tile_configuration;
 
-/* Static, because gcc's intrinsic does not declare that it reads all of the structure. */
-static const tile_configuration whole_tiles = {
+/* Static, because gcc does not know that its intrinsic reads the whole structure. */
+static const tile_configuration full_tiles = {
     .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Completes earlier stores. Compilers do not know that loading a tile reads memory. */
-TH_INLINE void finish_stores(void)
+/* Keeps the compiler from moving earlier stores behind the load of a tile. Compilers do not know that it reads
+ * memory. */
+TH_INLINE void order_stores(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Rows of numbers. The stride `row` may be 0. */
+/* Rows of numbers. */
 typedef struct tile_rows {
     float *data;
-    int64_t row;
+    int64_t stride; /* from row to row; may be 0 */
 } tile_rows;
 
-/* Sums that do not fill tiles. */
+/* Memory of whole tiles, for sums that do not fill them. */
 typedef struct tile_buffer {
     _Alignas(64) float number[PANEL_LINES][PANEL_LINES];
 } tile_buffer;
 
 /* Copies `rows` rows and `columns` columns into the buffer. */
-static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
+static void load_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES) {
-            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->data + i * from->row + j);
+            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->data + i * from->stride + j);
             _mm512_store_ps(&buffer->number[i][j], numbers);
         }
-    finish_stores();
+    order_stores();
 }
 
+/* Copies `rows` rows and `columns` columns out of the buffer. */
 static void store_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES)
-            _mm512_mask_storeu_ps(to->data + i * to->row + j, first_lanes(columns - j),
+            _mm512_mask_storeu_ps(to->data + i * to->stride + j, first_lanes(columns - j),
                                   _mm512_load_ps(&buffer->number[i][j]));
 }
 

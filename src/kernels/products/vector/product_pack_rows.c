@@ -1,6 +1,6 @@
 /* Packs a stored matrix whose rows are contiguous (the weight of a dense layer in backward, dx = dy W). The numbers are
  * those of storage_load. Some panels are packed together, in the order of memory. */
-#include "kernels/products/vector/columns.h"
+#include "kernels/products/vector/load_columns.h"
 
 #if TH_REAL_BITS == 32
 

@@ -1,23 +1,24 @@
-/* Multiplies one to three rows by a matrix whose columns are contiguous and may be stored (a dense layer while it
- * generates one token, y = x Wᵀ). Reading B from memory takes the time. So a panel of columns is read over all steps of
- * k before the next one, and prefetched in the order in which the processor reads fastest (docs/internals/products.md).
- * Each element of C is the same sums as in the other kernels: one for each TH_PRODUCT_BLOCK steps. */
-#include "kernels/products/vector/columns.h"
+/* Multiplies one to three rows by a matrix B, for example in a dense layer that generates one token, y = x Wᵀ. The
+ * columns of B are contiguous, and may have a storage type. Most of the time is the time to read B from memory. So the
+ * kernel streams B: it reads a panel of columns over all steps of k before the next panel. It prefetches in the order
+ * in which the processor reads fastest (docs/internals/products.md). Each element of C has the same sums as in the
+ * other kernels, one for each TH_PRODUCT_BLOCK steps. */
+#include "kernels/products/vector/load_columns.h"
 
 enum {
-    PANELS = 2, /* that several rows multiply together */
+    PANELS = 2, /* most panels that several rows multiply at a time */
     SUMS = PANELS * GROUPS
 };
 
-/* Returns how far before its use a column is prefetched. The scales of a block of steps are read first, so they must be
- * there before. */
+/* Returns how many bytes before its use a column is prefetched. The scales of a block of steps are read first, so the
+ * whole block must be in the cache before. */
 TH_INLINE int64_t near_bytes(int storage)
 {
     return storage == TH_Q8_0 || storage == TH_Q4_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
 }
 
-/* -- products without a stored panel. These loops are unrolled and take long to compile. They exist for the types and
- * numbers of rows that are slower with a stored panel. Each loop is a function, so that it has all registers -- */
+/* -- products without a packed panel. These loops are unrolled and take long to compile. They exist for the types and
+ * numbers of rows that are slower with a packed panel. Each loop is a function of its own, to have all registers -- */
 
 /* Computes the products of `rows` rows and `steps` steps of a panel, total[group][row]. */
 TH_INLINE void multiply_directly(int rows, int storage, const column_set *set, const real *a, int64_t a_row,
@@ -68,8 +69,8 @@ DIRECT(q8_0, TH_Q8_0, 1)
 DIRECT(q4_0, TH_Q4_0, 1)
 #endif
 
-/* Returns the function for this number of rows, or NULL if a stored panel is as fast. */
-static direct_function *direct(int storage, int64_t rows)
+/* Returns the function for this number of rows, or NULL if a packed panel is as fast. */
+static direct_function *find_direct_loop(int storage, int64_t rows)
 {
     static direct_function *const plain[TH_STREAM_ROWS] = {multiply_plain_1, multiply_plain_2, multiply_plain_3};
     switch (storage) {
@@ -90,66 +91,66 @@ static direct_function *direct(int storage, int64_t rows)
 
 #if TH_REAL_BITS == 32
 
-#define STORE(name, storage, usual)                                                                                    \
-    static __attribute__((noinline)) void store_##name(const column_use *use, int64_t step)                            \
+#define PACK(name, storage, usual)                                                                                     \
+    static __attribute__((noinline)) void pack_chunk_##name(const column_use *use, int64_t step)                       \
     {                                                                                                                  \
-        const column_use store = {                                                                                     \
+        const column_use packing = {                                                                                   \
             .groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step, .near = use->near}; \
-        use_chunk(storage, usual, &store, step);                                                                       \
+        use_chunk(storage, usual, &packing, step);                                                                     \
     }
 
-STORE(bfloat16, TH_BFLOAT16, true)
-STORE(float16, TH_FLOAT16, true)
+PACK(bfloat16, TH_BFLOAT16, true)
+PACK(float16, TH_FLOAT16, true)
 #if TH_FUSED
-STORE(usual_q8_0, TH_Q8_0, true)
+PACK(usual_q8_0, TH_Q8_0, true)
 #endif
-STORE(q8_0, TH_Q8_0, false)
-STORE(q4_0, TH_Q4_0, true)
+PACK(q8_0, TH_Q8_0, false)
+PACK(q4_0, TH_Q4_0, true)
 
-/* Stores a chunk of steps in use->panel. usual: what prepare_columns returned for all groups. */
-static void store_chunk(int storage, bool usual, const column_use *use, int64_t step)
+/* Writes a chunk of steps to use->panel. usual: the result of prepare_panel. */
+static void pack_chunk(int storage, bool usual, const column_use *use, int64_t step)
 {
     switch (storage) {
     case TH_BFLOAT16:
-        store_bfloat16(use, step);
+        pack_chunk_bfloat16(use, step);
         break;
     case TH_FLOAT16:
-        store_float16(use, step);
+        pack_chunk_float16(use, step);
         break;
     case TH_Q8_0:
 #if TH_FUSED
         if (usual) {
-            store_usual_q8_0(use, step);
+            pack_chunk_usual_q8_0(use, step);
             break;
         }
 #endif
-        store_q8_0(use, step);
+        pack_chunk_q8_0(use, step);
         break;
     default:
-        store_q4_0(use, step);
+        pack_chunk_q4_0(use, step);
         break;
     }
     (void)usual;
 }
 
-/* Stores one step in use->panel. */
-static void store_step(int storage, const column_use *use, int64_t step)
+/* Writes one step to use->panel. */
+static void pack_step(int storage, const column_use *use, int64_t step)
 {
-    const column_use store = {.groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step};
-    use_step(storage, &store, step);
+    const column_use packing = {.groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step};
+    use_step(storage, &packing, step);
 }
 
-/* -- several rows of a stored type: a chunk of one or two panels is stored in the first-level cache, then multiplied by all rows. The
- * additions of one sum wait for each other, so two panels take hardly longer than one -- */
+/* -- several rows, and B has a storage type. A chunk of one or two panels is packed in the first-level cache, and then
+ * multiplied by all rows. The additions of one sum wait for each other, so two panels take hardly longer than one -- */
 
-/* The stored chunk of some panels. */
-typedef struct stored_chunk {
+/* A chunk of steps of one or two panels, as plain numbers. */
+typedef struct packed_chunk {
     int panels;
     _Alignas(64) real number[PANELS][CHUNK_STEPS * TILE_COLUMNS];
-} stored_chunk;
+} packed_chunk;
 
-/* Adds the products of `steps` steps to the sums of `rows` rows. a: the first of these steps. */
-TH_INLINE void add_rows(int rows, int panels, const stored_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
+/* Adds the products of `steps` steps to the sums of `rows` rows. a: row 0 at the first of these steps. */
+TH_INLINE void add_rows(int rows, int panels, const packed_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
                         vec (*total)[TILE_ROWS])
 {
     vec sum[SUMS][TILE_ROWS];
@@ -168,7 +169,7 @@ TH_INLINE void add_rows(int rows, int panels, const stored_chunk *chunk, int64_t
             total[s][i] = sum[s][i];
 }
 
-static void add_chunk(int rows, const stored_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
+static void add_chunk(int rows, const packed_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
                       vec (*sum)[TILE_ROWS])
 {
     if (rows == 1)
@@ -183,11 +184,11 @@ static void add_chunk(int rows, const stored_chunk *chunk, int64_t steps, const 
         add_rows(3, 2, chunk, steps, a, a_row, sum);
 }
 
-/* Computes the products of one block of steps, sum[panel * GROUPS + group][row]. */
-static void multiply_rows(int storage, const bool *usual, int panels, const column_set *set, int rows, const real *a,
-                          int64_t a_row, int64_t steps, vec (*sum)[TILE_ROWS])
+/* Computes the sums of one block of steps, sum[panel * GROUPS + group][row]. */
+static void multiply_packed(int storage, const bool *usual, int panels, const column_set *set, int rows, const real *a,
+                            int64_t a_row, int64_t steps, vec (*sum)[TILE_ROWS])
 {
-    stored_chunk chunk;
+    packed_chunk chunk;
     chunk.panels = panels;
     for (int s = 0; s < panels * GROUPS; s++)
         for (int i = 0; i < rows; i++)
@@ -200,10 +201,10 @@ static void multiply_rows(int storage, const bool *usual, int panels, const colu
                                     .panel_step = first,
                                     .near = near_bytes(storage) + steps_bytes(storage, first)};
             if (count == CHUNK_STEPS)
-                store_chunk(storage, usual[p], &use, first);
+                pack_chunk(storage, usual[p], &use, first);
             else
                 for (int64_t step = first; step < steps; step++)
-                    store_step(storage, &use, step);
+                    pack_step(storage, &use, step);
         }
         add_chunk(rows, &chunk, count, a + first, a_row, sum);
     }
@@ -213,7 +214,7 @@ static void multiply_rows(int storage, const bool *usual, int panels, const colu
 
 /* -- panels of columns -- */
 
-/* Reads a panel of `columns` columns, for `steps` steps. Returns whether all its scales are usual. */
+/* Prepares a panel of `columns` columns for `steps` steps. Returns whether all its scales are positive and finite. */
 static bool prepare_panel(int storage, column_set *set, const char *first, int64_t line_bytes, int64_t columns,
                           int64_t steps)
 {
@@ -225,14 +226,14 @@ static bool prepare_panel(int storage, column_set *set, const char *first, int64
     return usual;
 }
 
-TH_INLINE void store_row(real *c, const real *init, int64_t columns, int64_t apart, const real *total)
+TH_INLINE void write_row(real *c, const real *init, int64_t columns, int64_t apart, const real *total)
 {
     for (int64_t x = 0; x < columns; x++)
         c[x * apart] = init ? init[x * apart] + total[x] : total[x];
 }
 
 /* c = init + sum for the rows and columns of a panel. */
-static void store_sums(const th_product_block *block, bool first, int64_t j, int64_t columns, int64_t apart,
+static void write_sums(const th_product_block *block, bool first, int64_t j, int64_t columns, int64_t apart,
                        vec (*sum)[TILE_ROWS])
 {
     for (int64_t i = 0; i < block->m; i++) {
@@ -242,20 +243,21 @@ static void store_sums(const th_product_block *block, bool first, int64_t j, int
         for (int g = 0; g < GROUPS; g++)
             *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
         if (columns == TILE_COLUMNS)
-            store_row(c, init, TILE_COLUMNS, apart, total);
+            write_row(c, init, TILE_COLUMNS, apart, total);
         else
-            store_row(c, init, columns, apart, total);
+            write_row(c, init, columns, apart, total);
     }
 }
 
-/* Computes `columns` columns of C in each of some panels: columns j and j + 1, and the others at this distance. */
+/* Computes `columns` columns of C in each panel. The first panel has column j, the second column j + 1, and the next
+ * column of a panel is `apart` columns later. */
 static void stream_panels(int storage, const th_product_block *block, int64_t b_bytes, int panels, int64_t j,
                           int64_t columns, int64_t apart)
 {
     column_set set[SUMS];
     vec sum[SUMS][TILE_ROWS];
     bool usual[PANELS];
-    direct_function *const directly = direct(storage, block->m);
+    direct_function *const direct_loop = find_direct_loop(storage, block->m);
     for (int64_t step = 0; step < block->k; step += TH_PRODUCT_BLOCK) {
         const int64_t steps = block->k - step < TH_PRODUCT_BLOCK ? block->k - step : TH_PRODUCT_BLOCK;
         const char *b = (const char *)block->b + j * b_bytes + steps_bytes(storage, step);
@@ -263,14 +265,14 @@ static void stream_panels(int storage, const th_product_block *block, int64_t b_
         for (int p = 0; p < panels; p++)
             usual[p] = prepare_panel(storage, set + p * GROUPS, b + p * b_bytes, apart * b_bytes, columns, steps);
 #if TH_REAL_BITS == 32
-        if (!directly || (TH_FUSED && !usual[0]))
-            multiply_rows(storage, usual, panels, set, (int)block->m, a, block->a_row, steps, sum);
+        if (!direct_loop || (TH_FUSED && !usual[0]))
+            multiply_packed(storage, usual, panels, set, (int)block->m, a, block->a_row, steps, sum);
         else
 #endif
-            directly(set, a, block->a_row, steps, sum);
+            direct_loop(set, a, block->a_row, steps, sum);
         (void)usual;
         for (int p = 0; p < panels; p++)
-            store_sums(block, step == 0, j + p, columns, apart, sum + p * GROUPS);
+            write_sums(block, step == 0, j + p, columns, apart, sum + p * GROUPS);
     }
 }
 
@@ -280,15 +282,15 @@ void TH_KERNEL(product_stream)(const th_product_block *block, int b_storage, int
 {
     const int storage = b_storage ? b_storage : PLAIN;
     const int64_t apart = th_columns_apart(block->n, TILE_COLUMNS);
-    const int together = direct(storage, block->m) ? 1 : PANELS;
+    const int together = find_direct_loop(storage, block->m) ? 1 : PANELS;
     for (int64_t j = 0; j < apart; j += together)
         stream_panels(storage, block, b_bytes, apart - j < together ? 1 : together, j, TILE_COLUMNS, apart);
     for (int64_t j = apart * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
         stream_panels(storage, block, b_bytes, 1, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS, 1);
 }
 
-/* Like product_pack_b, for a stored B with contiguous columns, over at most TH_PRODUCT_BLOCK steps from a multiple of
- * them on. Float32 only. */
+/* Like product_pack_b, for a B with a storage type and contiguous columns. There are at most TH_PRODUCT_BLOCK steps,
+ * and the first is a multiple of that number. Float32 only. */
 void TH_KERNEL(product_pack_stored)(int64_t k, int64_t n, const void *b, int b_storage, int64_t b_bytes, void *panels,
                                     int64_t stride)
 {
@@ -300,9 +302,9 @@ void TH_KERNEL(product_pack_stored)(int64_t k, int64_t n, const void *b, int b_s
         const bool usual = prepare_panel(b_storage, set, (const char *)b + j * b_bytes, b_bytes, columns, k);
         int64_t step = 0;
         for (; step + CHUNK_STEPS <= k; step += CHUNK_STEPS)
-            store_chunk(b_storage, usual, &use, step);
+            pack_chunk(b_storage, usual, &use, step);
         for (; step < k; step++)
-            store_step(b_storage, &use, step);
+            pack_step(b_storage, &use, step);
     }
 #else
     (void)k, (void)n, (void)b, (void)b_storage, (void)b_bytes, (void)panels, (void)stride;

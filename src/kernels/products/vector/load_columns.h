@@ -1,9 +1,9 @@
-/* Loads columns of B whose steps of k are contiguous in memory, one register of columns at a time. Squares are
- * transposed in registers, so that a lane is a column. In float32, B may have a storage type. Then units of 32 bits are
- * transposed, which hold 1 to 8 numbers, and each step is widened when it is used. Every number has the value that
- * storage_load computes. */
-#ifndef TH_KERNELS_PRODUCTS_VECTOR_COLUMNS_H
-#define TH_KERNELS_PRODUCTS_VECTOR_COLUMNS_H
+/* Loads columns of B, one register of columns at a time. The steps of k of a column are contiguous in memory. Squares
+ * are transposed in registers, so that a lane is a column. In float32, B may have a storage type. Then units of 32
+ * bits, which hold 1 to 8 numbers, are transposed, and each step is widened when it is used. Every number has the value
+ * that storage_load computes. */
+#ifndef TH_KERNELS_PRODUCTS_VECTOR_LOAD_COLUMNS_H
+#define TH_KERNELS_PRODUCTS_VECTOR_LOAD_COLUMNS_H
 
 #include "kernels/products/product.h"
 #include "kernels/products/vector/product.h"
@@ -14,7 +14,7 @@
 enum {
     PLAIN = -1,                           /* numbers of this instance's type; otherwise a storage type */
     PLAIN_STEPS = 64 / (int)sizeof(real), /* steps of a plain chunk: a cache line of each column */
-    CHUNK_STEPS = 32,                     /* of a stored chunk */
+    CHUNK_STEPS = 32,                     /* of a chunk with a storage type */
     GROUPS = 2,                           /* registers of columns that are loaded together: a panel */
     MOST_BLOCKS = TH_PRODUCT_BLOCK / TH_BLOCK_NUMBERS
 };
@@ -27,21 +27,21 @@ typedef struct column_set {
 #endif
 } column_set;
 
-/* What to do with loaded steps: add their products to sums, or store them in a panel. */
+/* What to do with loaded steps: add their products to sums, or write them to a panel. */
 typedef struct column_use {
-    int groups; /* registers of columns, */
-    const column_set *set;
-    int rows; /* of the sums; 0: store */
+    int groups;            /* registers of columns */
+    const column_set *set; /* [groups] */
+    int rows;              /* of the sums; 0: write to the panel */
     const real *a;
     int64_t a_row, a_col;
     vec (*sum)[TILE_ROWS]; /* [groups][rows] */
-    real *panel;           /* (steps, TILE_COLUMNS), */
-    int64_t panel_step;    /* from this step on */
-    int64_t near;          /* bytes from the first step of each column to a line to prefetch; 0: none */
+    real *panel;           /* (steps, TILE_COLUMNS) */
+    int64_t panel_step;    /* the first step of the panel */
+    int64_t near;          /* bytes from the first step of each column to a cache line to prefetch; 0: none */
 } column_use;
 
-/* Prefetches the line of a column. Between the loads of the columns: before or after all of them, this read memory at
- * three quarters of the speed. */
+/* Prefetches a cache line of a column. Call it between the loads of the columns. Before or after all of them, memory
+ * was read at three quarters of the speed. */
 TH_INLINE void prefetch_near(const column_set *set, int j, int64_t near)
 {
     if (near != 0)
@@ -231,9 +231,9 @@ TH_INLINE void use_half_chunk(int storage, const column_use *use, int64_t step)
 /* -- blocks --
  *
  * A number of a block, moved to bits 8 to 15 (or 12 to 15) of a unit, is made the fraction of a float: 2^15 + number
- * (or 2^11 + number). The weight is scale times the number without this offset. It is exact. Fused multiply-add computes
- * it in one operation, because scale times the offset is exact too, with 24 bits at most. That would give other zeros,
- * or NaN, if the scale is negative, zero or not finite. */
+ * (or 2^11 + number). The weight is scale times the number without this offset. It is exact. Fused multiply-add
+ * computes it in one operation, because scale times the offset is exact too, with 24 bits at most. That would give
+ * other zeros, or NaN, if the scale is negative, zero or not finite. */
 
 /* (x & mask) ^ bits */
 TH_INLINE vec_bits choose_bits(vec_bits x, uint32_t mask, uint32_t bits)
@@ -263,7 +263,7 @@ TH_INLINE vec_bits move_byte(vec unit, int j)
     return j == 0 ? four << 8 : j == 1 ? four : j == 2 ? four >> 8 : four >> 16;
 }
 
-/* usual: fused multiply-add gives the exact weight for all columns. */
+/* usual: fused multiply-add gives the exact weight for all columns, as all scales are positive and finite. */
 TH_INLINE void use_q8_0_chunk(bool usual, const column_use *use, int64_t step)
 {
     column_units unit;
@@ -304,8 +304,8 @@ TH_INLINE void use_q4_0_chunk(const column_use *use, int64_t step)
             }
 }
 
-/* Reads the scales of `blocks` blocks. Returns whether all are positive and finite. (Without the empty statements compilers
- * collect the scales in registers, with shuffles, which already limit the speed.) */
+/* Reads the scales of `blocks` blocks. Returns whether all are positive and finite. (Without the empty statements
+ * compilers collect the scales in registers, with shuffles, which already limit the speed.) */
 TH_INLINE bool read_scales(column_set *set, int64_t blocks, int64_t block_bytes)
 {
     uint32_t largest = 0;
