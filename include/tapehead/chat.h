@@ -5,10 +5,10 @@
  *     th_token_list tokens = {0};
  *     if (th_chat_encode(chat, tokenizer, messages, 1, NULL, &tokens, NULL)) ...
  *
- * A chat template in a folder of transformers is a program in the Jinja language. It is not executed. This library knows
- * the templates of some model families by their text, and writes what they write (th_chat_kind_name). Any other
- * template is an error: another program could write almost the same text, and a model tuned on it would be slightly wrong
- * without a message. */
+ * A chat template in a folder of transformers is a program in the Jinja language. It is not executed. This library
+ * knows the templates of some model families by their text, and writes what they write (th_chat_kind_name). Any other
+ * template is an error: another program could write almost the same text, and a model tuned on it would be slightly
+ * wrong without a message. */
 #ifndef TAPEHEAD_CHAT_H
 #define TAPEHEAD_CHAT_H
 
@@ -50,8 +50,8 @@ TH_API th_chat_template *th_chat_template_load_as(th_context *ctx, const char *f
 /* Appends the template of a transformers folder (Jinja) to text; a folder without a template appends nothing. */
 TH_API th_status th_chat_template_text(th_context *ctx, const char *folder, th_text *text) TH_MUST_CHECK;
 
-/* Creates a template of a kind (th_chat_kind_name), with these texts of the beginning-of-text and end-of-text tokens; NULL:
- * none. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. NULL with the error stored. */
+/* Creates a template of a kind (th_chat_kind_name), with these texts of the beginning-of-text and end-of-text tokens;
+ * NULL: none. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. NULL with the error pending. */
 TH_API th_chat_template *th_chat_template_new(th_context *ctx, const char *kind, const char *bos_token,
                                               const char *eos_token);
 /* Returns the kind's name; NULL for NULL. */

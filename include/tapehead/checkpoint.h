@@ -59,11 +59,11 @@ typedef struct th_checkpoint {
  *
  * If the optimizer has a group of several processes, the call is collective. Rank 0 writes the file. It receives the
  * moments one after the other, and needs memory for the largest one. The other processes write nothing: their path,
- * configuration and numbers are ignored. The file has the same bytes as if one process had computed all shards. An error
- * in one process is an error in all: each returns the code and the message of the first process that has one, with its
- * rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ in the
- * number of steps or in the moments. TH_ERROR_STATE, in this process, if the group has been freed. A process that passes
- * no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
+ * configuration and numbers are ignored. The file has the same bytes as if one process had computed all shards. An
+ * error in one process is an error in all: each returns the code and the message of the first process that has one,
+ * with its rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ
+ * in the number of steps or in the moments. TH_ERROR_STATE, in this process, if the group has been freed. A process
+ * that passes no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
  *
  * With local steps (th_diloco_options), call it before the first step or right after an outer step: otherwise
  * TH_ERROR_STATE. The file has the moments of every process, and only as many processes can load it. */
@@ -77,7 +77,7 @@ TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *check
  * optimizer or other options; missing numbers. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Returns the configuration alone, so that a program can create the model before it loads the checkpoint. The context
- * owns the text, which is "" if none was saved. Returns NULL with the error stored. */
+ * owns the text, which is "" if none was saved. Returns NULL with the error pending. */
 TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
 /* Compares every byte of the file with its checksums, without a model. Programs that keep several checkpoints use it
  * to find the newest intact one. TH_ERROR_FILE names the damaged part. */

@@ -33,11 +33,11 @@ typedef struct th_context_options {
  *   - The limit is below what a context needs.
  *   - 4096 contexts exist.
  *   - The library was built for other processors. th_error_message(NULL) says so (TAPEHEAD_ISAS of the build).
- * If an option is illegal, or the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does not
- * have, the returned context has a pending error. Free it with th_context_free. */
+ * If an option is illegal, or the environment (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does
+ * not have, the returned context has a pending error. Free it with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context and everything that belongs to it: tensors, modules, optimizers. NULL is legal. Within a module's
- * forward, an operation's functions, or a function whose gradient is being checked, it stores TH_ERROR_STATE and
+ * forward, an operation's functions, or a function whose gradient is being checked, it sets TH_ERROR_STATE and
  * frees nothing. */
 TH_API void th_context_free(th_context *ctx);
 
@@ -103,12 +103,12 @@ TH_API bool th_has_fusion(const th_context *ctx);
  * weights from memory. The bits are the same on all processors with fused multiply-add, at any number of threads and
  * in any batch. docs/precision.md has measurements.
  *
- * int8 applies only to x W^T with a W that is stored in TH_Q8_0 or TH_Q4_0 (th_dense, th_dense_cross_entropy and what is
- * built on them). All other products are float32, and so are gradients. Each block of 32 numbers of a row of x becomes
- * integers n = round(127 x / most), times most / 127, where most is the largest |x| of the block. So each x changes by
- * at most most / 254. Products of integers are exact, and are added in float32. The result for a row does not depend on
- * other rows. If a block has infinity or NaN, its row of the result is NaN. Generation is then about as fast as
- * reading the stored weights.
+ * int8 applies only to x W^T with a W that is stored in TH_Q8_0 or TH_Q4_0 (th_dense, th_dense_cross_entropy and what
+ * is built on them). All other products are float32, and so are gradients. Each block of 32 numbers of a row of x
+ * becomes integers n = round(127 x / most), times most / 127, where most is the largest |x| of the block. So each x
+ * changes by at most most / 254. Products of integers are exact, and are added in float32. The result for a row does
+ * not depend on other rows. If a block has infinity or NaN, its row of the result is NaN. Generation is then about as
+ * fast as reading the stored weights.
  *
  * An operation keeps the precision in which it was recorded: its backward uses it, and so does recomputation. */
 TH_API th_status th_set_precision(th_context *ctx, th_precision precision) TH_MUST_CHECK;
@@ -133,15 +133,15 @@ TH_API th_dtype th_default_dtype(const th_context *ctx);
 /* -- randomness --
  *
  * A context has three streams of random numbers: for data (th_uniform, th_normal, ...), for initialization (th_fill_*),
- * and for operations (dropout). Every number is a function of (seed, stream, step, shard, call within the step or shard,
- * element). Here step is the number of successful optimizer steps, and each stream counts its own calls. So one stream
- * never changes another. */
+ * and for operations (dropout). Every number is a function of (seed, stream, step, shard, call within the step or
+ * shard, element). Here step is the number of successful optimizer steps, and each stream counts its own calls. So one
+ * stream never changes another. */
 
 /* Sets the seed of all streams from now on. */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);
 /* Returns the number of successful optimizer steps. */
 TH_API int64_t th_step(const th_context *ctx);
-/* Sets the number of steps, to resume training. A negative number stores TH_ERROR_ARGUMENT. */
+/* Sets the number of steps, to resume training. A negative number sets TH_ERROR_ARGUMENT. */
 TH_API void th_set_step(th_context *ctx, int64_t step);
 
 /* -- threads, version -- */

@@ -28,7 +28,7 @@ typedef struct th_gguf_load_options {
 
 /* Returns the model in a file of version 2 or 3. Types of tensors: F32, F64, F16, BF16, Q8_0 and Q4_0; they become
  * the context's default type unless options ask for stored weights. The model has no dropout. options may be NULL.
- * Returns NULL with the error stored. */
+ * Returns NULL with the error pending. */
 TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
 
 /* Returns the tokenizer in a file: byte-level BPE (tokenizer.ggml.model is "gpt2"). tokenizer.ggml.pre must be gpt-2,

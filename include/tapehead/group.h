@@ -6,7 +6,7 @@
  * and receives bytes.
  *
  *     th_group *group = th_mpi_group_new(ctx, MPI_COMM_WORLD);
- *     th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 1e-3, .shards = 8, .group = group});
+ * th_optimizer *adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 1e-3, .shards = 8, .group = group});
  *     while (th_step(ctx) < steps) {
  *         for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
  *             th_tensor *loss = th_language_model_loss(model, tokens_of(shard), targets_of(shard), NULL);
@@ -41,10 +41,10 @@ typedef struct th_message {
 /* How the processes of a group exchange bytes. */
 typedef struct th_transport {
     int rank, size; /* this process's number, in [0, size); the number of processes */
-    /* Sends and receives all messages at the same time. Returns when all of them are complete. Messages from one process
-     * to another arrive in the order of the lists. No message goes to the process itself. Returns NULL, or a sentence
-     * about what went wrong, for example "rank 3 has not answered for 60 seconds". The sentence is valid until the next
-     * call. `seconds` limits the time that the function may wait without progress. */
+    /* Sends and receives all messages at the same time. Returns when all of them are complete. Messages from one
+     * process to another arrive in the order of the lists. No message goes to the process itself. Returns NULL, or a
+     * sentence about what went wrong, for example "rank 3 has not answered for 60 seconds". The sentence is valid until
+     * the next call. `seconds` limits the time that the function may wait without progress. */
     const char *(*exchange)(void *user, const th_message *send, int n_send, const th_message *receive, int n_receive,
                             double seconds);
     void (*free)(void *user); /* called once, when the group is freed; may be NULL */
@@ -58,9 +58,9 @@ typedef struct th_transport {
 /* A group of processes. */
 typedef struct th_group th_group;
 
-/* Creates a group. It belongs to the context. transport is copied; NULL makes a group of this process alone. Returns NULL
- * with the error stored: TH_ERROR_ARGUMENT for a rank outside [0, size) or a missing exchange, TH_ERROR_STATE with the
- * transport's error, TH_ERROR_MEMORY. After an error the transport's free is not called. */
+/* Creates a group. It belongs to the context. transport is copied; NULL makes a group of this process alone. Returns
+ * NULL with the error pending: TH_ERROR_ARGUMENT for a rank outside [0, size) or a missing exchange, TH_ERROR_STATE
+ * with the transport's error, TH_ERROR_MEMORY. After an error the transport's free is not called. */
 TH_API th_group *th_group_new(th_context *ctx, const th_transport *transport);
 /* Frees a group; NULL is allowed. Afterwards the steps of its optimizers are TH_ERROR_STATE. */
 TH_API void th_group_free(th_group *group);

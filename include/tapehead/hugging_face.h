@@ -18,7 +18,7 @@
 TH_BEGIN_DECLS
 
 /* Returns the model in a folder with its weights, in the context's default type. It does the three steps below in a
- * row. Returns NULL with the error stored. */
+ * row. Returns NULL with the error pending. */
 TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder);
 
 /* Options of th_language_model_from_folder. */
@@ -32,8 +32,8 @@ typedef struct th_folder_load_options {
     const th_language_model_options *model; /* NULL: as config.json says; otherwise as th_pretrained_options sets them,
                                                with other dropout and recompute */
 } th_folder_load_options;
-/* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model has its weights only
- * in their final type: the peak of memory is the model and one tensor.
+/* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model has its weights
+ * only in their final type: the peak of memory is the model and one tensor.
  *
  * A matrix of a frozen model is not copied if the file has it with the same type and layout. The parameter is then a
  * private mapping of the file (th_memory_usage.mapped), which ends with the parameter. Writing to the parameter, or
@@ -101,11 +101,10 @@ typedef struct th_export_options {
 } th_export_options;
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
-/* Writes the folder, and creates it if necessary: model.safetensors, the weights, and config.json. After an error a folder
- * that it has created is removed.
- * With .shard_bytes, weights that need more bytes are in several files, model-00001-of-00002.safetensors and so on, and
- * model.safetensors.index.json lists them. transformers' max_shard_size has the same meaning. A file has the next
- * tensors of the model that fit; a larger tensor is alone in a file.
+/* Writes the folder, and creates it if necessary: model.safetensors, the weights, and config.json. After an error a
+ * folder that it has created is removed. With .shard_bytes, weights that need more bytes are in several files,
+ * model-00001-of-00002.safetensors and so on, and model.safetensors.index.json lists them. transformers' max_shard_size
+ * has the same meaning. A file has the next tensors of the model that fit; a larger tensor is alone in a file.
  *
  * All files are first written beside the old ones, so an error or a crash meanwhile changes nothing. Then config.json is
  * removed, and the new files replace the old ones. All other weights of the old model are removed: model.safetensors,

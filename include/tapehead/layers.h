@@ -2,7 +2,7 @@
  * PyTorch's, so that checkpoints can be exchanged.
  *
  * Every constructor returns a module that belongs to the context until th_module_add gives it to a parent; NULL with
- * the error stored. New parameters have the context's default type. N: any leading dimensions. */
+ * the error pending. New parameters have the context's default type. N: any leading dimensions. */
 #ifndef TAPEHEAD_LAYERS_H
 #define TAPEHEAD_LAYERS_H
 

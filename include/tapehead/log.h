@@ -45,7 +45,7 @@ TH_API void th_json_log_close(th_json_log *log);
 
 /* Returns the values of one name in a log, for th_picture_curves: a float64 tensor (2, N) with the ownership of
  * tensors from th_empty. The first row has the steps, the second the values (NaN for null), in the order of the lines.
- * N is 0 if no line has the name. Returns NULL with the error stored. */
+ * N is 0 if no line has the name. Returns NULL with the error pending. */
 TH_API th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *name);
 
 /* -- TensorBoard (tensorboard --logdir FOLDER) --

@@ -167,8 +167,8 @@ static inline const char *th_mpi_judge_(th_mpi_ *m, const th_mpi_part_ *part, in
     return m->problem;
 }
 
-/* Gives the processor to other processes of the group, which compute what this one waits for. After a second it sleeps a
- * millisecond. It does not sleep earlier: some of MPI's transports move a small part of a message in each call. */
+/* Gives the processor to other processes of the group, which compute what this one waits for. After a second it sleeps
+ * a millisecond. It does not sleep earlier: some of MPI's transports move a small part of a message in each call. */
 static inline void th_mpi_idle_(double waited)
 {
     struct timeval millisecond;
@@ -302,15 +302,15 @@ static inline void th_mpi_transport_(const th_context *ctx, MPI_Comm comm, th_tr
  * The context's other threads never call MPI. MPI_THREAD_FUNNELED is enough, if the main thread uses the context.
  * Several contexts with groups in several threads need MPI_THREAD_MULTIPLE.
  *
- * Returns NULL with the error stored: TH_ERROR_STATE if MPI is not initialized, is finalized, or allows fewer threads;
+ * Returns NULL with the error pending: TH_ERROR_STATE if MPI is not initialized, is finalized, or allows fewer threads;
  * if comm is MPI_COMM_NULL or an intercommunicator; or if MPI reports an error. TH_ERROR_MEMORY as th_group_new.
  *
  * MPI's errors become TH_ERROR_PROCESS, not a message of MPI that ends the program. MPICH needs for this:
  *
  *     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
  *
- * After a TH_ERROR_PROCESS of this group call MPI_Abort, not MPI_Finalize, which would wait for the other processes. Call
- * it before you free the context: MPI may still use the memory of messages that it could not cancel. */
+ * After a TH_ERROR_PROCESS of this group call MPI_Abort, not MPI_Finalize, which would wait for the other processes.
+ * Call it before you free the context: MPI may still use the memory of messages that it could not cancel. */
 static inline th_group *th_mpi_group_new(th_context *ctx, MPI_Comm comm)
 {
     th_transport transport;

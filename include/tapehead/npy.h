@@ -15,7 +15,7 @@ TH_BEGIN_DECLS
 
 /* Returns the array in a file as a new tensor with the ownership of tensors from th_empty. An array in Fortran order
  * becomes row-major. The file's size must agree exactly with its header; this is checked before any memory is taken.
- * Returns NULL with the error stored. */
+ * Returns NULL with the error pending. */
 TH_API th_tensor *th_npy_read(th_context *ctx, const char *path);
 /* As th_npy_read, from the current position of a regular file opened for reading. Afterwards the position is behind the
  * array, so a file can contain several. */

@@ -29,7 +29,7 @@ typedef struct th_progress_options {
     int64_t plain_every;
 } th_progress_options;
 
-/* Creates a progress line, which belongs to the context. Returns NULL with the error stored: TH_ERROR_ARGUMENT without
+/* Creates a progress line, which belongs to the context. Returns NULL with the error pending: TH_ERROR_ARGUMENT without
  * a file or with negative numbers, TH_ERROR_MEMORY. */
 TH_API th_progress *th_progress_new(th_context *ctx, const th_progress_options *options);
 /* Shows a value beside the loss from now on, up to four of them. The same name again changes its value. This function

@@ -31,7 +31,7 @@ typedef struct th_stored_tensor {
 /* Opens and verifies a file, without reading its tensors. A path that ends in ".index.json" is an index and opens all
  * of its files. In a folder it opens model.safetensors, or else model.safetensors.index.json. The files stay open
  * until th_safetensors_close or the end of the context; meanwhile they may be replaced or removed. Returns NULL with
- * the error stored. The functions below accept NULL as file, and return NULL, 0 or an error. */
+ * the error pending. The functions below accept NULL as file, and return NULL, 0 or an error. */
 TH_API th_safetensors *th_safetensors_open(th_context *ctx, const char *path);
 /* Closes the file; NULL is allowed. */
 TH_API void th_safetensors_close(th_safetensors *file);
@@ -48,7 +48,7 @@ TH_API const th_stored_tensor *th_safetensors_find(const th_safetensors *file, c
 TH_API const char *th_safetensors_metadata(const th_safetensors *file, const char *key);
 
 /* Reads a tensor into a new one with the ownership of tensors from th_empty. TH_ERROR_TYPE for a type that is not
- * readable. Returns NULL with the error stored. */
+ * readable. Returns NULL with the error pending. */
 TH_API th_tensor *th_safetensors_read(th_safetensors *file, const char *name);
 /* Reads into a tensor of the same shape and any layout. Floating numbers go into either floating type, rounded as C
  * does; integers into an index type that holds all of them; BOOL into bool. TH_ERROR_SHAPE, TH_ERROR_TYPE. */

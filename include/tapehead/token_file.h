@@ -36,7 +36,7 @@ enum {
 };
 
 /* Begins a file of tokens in [0, vocabulary), vocabulary <= 2^31. The file appears at path when it is closed and
- * complete. Until then, and after an error or a crash, the old file stays. Returns NULL with the error stored. */
+ * complete. Until then, and after an error or a crash, the old file stays. Returns NULL with the error pending. */
 TH_API th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t vocabulary);
 /* Begins a file with marks; otherwise as th_token_writer_open. vocabulary <= 2^30. */
 TH_API th_token_writer *th_token_writer_open_marked(th_context *ctx, const char *path, int64_t vocabulary);
@@ -65,7 +65,7 @@ typedef struct th_token_file_options {
 /* Maps the file into memory; the system keeps as much of it there as fits. TH_ERROR_FILE names the damage: a wrong
  * header, a size that differs from the header's, or a block of tokens with a wrong checksum or a token outside the
  * vocabulary. Replacing the file while it is mapped is safe. Writing to it or truncating it is not detected. options
- * may be NULL. Returns NULL with the error stored. */
+ * may be NULL. Returns NULL with the error pending. */
 TH_API th_token_file *th_token_file_open(th_context *ctx, const char *path, const th_token_file_options *options);
 /* Returns the number of tokens; 0 for NULL. */
 TH_API int64_t th_token_file_count(const th_token_file *file);
@@ -115,7 +115,7 @@ typedef struct th_windows_options {
 } th_windows_options;
 
 /* Creates windows of a file. TH_ERROR_ARGUMENT if there are fewer tokens than a window and its last target take
- * (shuffled), or fewer than two (in order). Returns NULL with the error stored. */
+ * (shuffled), or fewer than two (in order). Returns NULL with the error pending. */
 TH_API th_windows *th_windows_new(th_token_file *file, const th_windows_options *options);
 /* Writes the next B windows into tokens (B, T) and targets (B, T), which are int32 and contiguous. A program may use
  * the same two tensors in every step. */

@@ -43,7 +43,7 @@ typedef struct th_text {
 /* Releases the memory; the text is empty again. */
 TH_API void th_text_free(th_text *text);
 
-/* -- creating: these functions return NULL with the error stored -- */
+/* -- creating: these functions return NULL with the error pending -- */
 
 /* Creates a tokenizer of 256 tokens: a byte is its own token. */
 TH_API th_tokenizer *th_tokenizer_bytes_new(th_context *ctx);
@@ -100,7 +100,7 @@ TH_API th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *fo
 TH_API void th_tokenizer_free(th_tokenizer *tokenizer);
 
 /* Makes content (1 to 512 bytes of UTF-8) a special token, which is found in a text before anything else. Returns its
- * id, which is new unless the content is a token already. Returns -1 with the error stored. */
+ * id, which is new unless the content is a token already. Returns -1 with the error pending. */
 TH_API int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content);
 
 /* -- settings for batches of texts: they are saved again, but th_tokenizer_encode does not apply them -- */

@@ -29,7 +29,7 @@ static const char *input_name(int input)
 }
 
 /* Returns the context of a call without inputs: the one that this thread used last. NULL if the call is wrong, after
- * storing an error in that context. Another thread may free the context meanwhile, so that this function writes to it
+ * setting an error in that context. Another thread may free the context meanwhile, so that this function writes to it
  * under the lock only. */
 static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const *inputs)
 {
@@ -60,7 +60,7 @@ static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inp
     return NULL;
 }
 
-/* Stores the inputs' implementations in operand[]. Returns false after storing an error. */
+/* Stores the inputs' implementations in operand[]. Returns false with an error pending. */
 static bool resolve_inputs(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_tensor_impl **operand)
 {
     for (int i = 0; i < n; i++) {
@@ -76,7 +76,7 @@ static bool resolve_inputs(th_context *ctx, const th_op *op, int n, th_tensor *c
     return ctx->error == TH_OK;
 }
 
-/* Returns whether the operation can read every input's type. Otherwise stores an error. */
+/* Returns whether the operation can read every input's type. Otherwise sets an error. */
 static bool check_input_types(const th_frame *frame, int n)
 {
     const th_op *op = frame->call.op;

@@ -85,7 +85,7 @@ static th_status recompute_outputs(th_context *ctx, th_node *node)
     return ctx->error;
 }
 
-/* Returns the node that can recompute a storage, linked to the node that waits for it. NULL after storing an error. */
+/* Returns the node that can recompute a storage, linked to the node that waits for it. NULL with an error pending. */
 static th_node *link_producer(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {

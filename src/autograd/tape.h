@@ -111,7 +111,7 @@ th_status th_recompute_storage(th_context *ctx, th_storage *storage, const char 
 void th_node_drop_recomputed(th_context *ctx, th_node *node);
 
 /* -- scopes (scope.c) -- */
-/* Opens a scope that belongs to `owner`. Returns false, with no scope opened, after storing an error. */
+/* Opens a scope that belongs to `owner`. Returns false with an error pending; then no scope is open. */
 bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*on_close)(void *owner));
 /* Closes the innermost scope of `owner`, and all scopes in it that are still open. Returns false without one. */
 bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);

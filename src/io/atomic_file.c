@@ -151,7 +151,7 @@ static int open_direct(const char *path)
     return descriptor;
 }
 
-/* Writes for the stream. The first error is stored in the th_atomic_file, because the stream forgets it. */
+/* Writes for the stream. The th_atomic_file keeps the first error, because the stream forgets it. */
 static ssize_t write_to_file(void *cookie, const char *bytes, size_t count)
 {
     th_atomic_file *f = cookie;

@@ -32,7 +32,7 @@ static th_status fail(const npy_file *f, const char *operation, const char *prob
     return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, problem);
 }
 
-/* Stores the error after a read; errno is 0 at the end of the file. */
+/* Sets the error after a read; errno is 0 at the end of the file. */
 static th_status fail_to_read(const npy_file *f, const char *what)
 {
     return th_fail(f->ctx, TH_ERROR_FILE, read_operation, "%.300s: %s could not be read in full: %s", f->name, what,
@@ -213,7 +213,7 @@ static th_status write_array(const npy_file *f, const th_tensor_impl *t)
     return written ? TH_OK : fail(f, write_operation, errno ? strerror(errno) : "it cannot be written");
 }
 
-/* Returns the implementation of a tensor that can be written; NULL with the error stored. */
+/* Returns the implementation of a tensor that can be written; NULL with the error pending. */
 static const th_tensor_impl *check_operand(const th_tensor *handle, const void *target, const char *what)
 {
     const th_tensor_impl *t = th_usable_tensor(handle, NULL, write_operation, "t");

@@ -135,7 +135,7 @@ bool th_mask_hides_nothing(const th_mask *mask)
 }
 
 /* Sets *mask to the given mask, or to *limited, a copy of it that is limited to the layer's window. Returns false with
- * the error stored. */
+ * the error pending. */
 static bool limit_to_window(const th_attention_layer *l, const th_mask *given, th_mask *limited, const th_mask **mask)
 {
     *mask = given;

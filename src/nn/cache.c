@@ -92,7 +92,7 @@ void th_cache_free(th_cache *handle)
 
 /* -- using -- */
 
-/* Returns the cache of a handle, even if an error is pending; NULL with the error stored. */
+/* Returns the cache of a handle, even if an error is pending; NULL with the error pending. */
 static th_cache_impl *find_cache(const th_cache *handle, const char *operation)
 {
     th_cache_impl *cache = th_object_of(handle, release_cache);

@@ -28,11 +28,11 @@ typedef struct th_cache_impl {
     size_t scratch_bytes;
 } th_cache_impl;
 
-/* Returns the cache of a handle. NULL, with the error stored, if the handle is NULL, the cache was freed, or an error
+/* Returns the cache of a handle. NULL, with the error pending, if the handle is NULL, the cache was freed, or an error
  * is pending. */
 th_cache_impl *th_cache_of(const th_cache *cache, const char *operation);
-/* Returns the cache for a forward of `attention`, which computes in dtype. NULL, with the error stored, if that forward
- * cannot use it. */
+/* Returns the cache for a forward of `attention`, which computes in dtype. NULL, with the error pending, if that
+ * forward cannot use it. */
 th_cache_impl *th_cache_for_forward(const th_cache *cache, const th_module *attention, th_dtype dtype);
 /* Self-attention: stores *k (B, H, T, D) and *v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T - 1). Then sets
  * *k and *v to all keys and values in the cache, (B, H, capacity, D) and (B, H, capacity, Dv), which the cache owns. */

@@ -19,7 +19,7 @@ th_cache_impl *th_cache_for_forward(const th_cache *handle, const th_module *att
     th_cache_impl *cache = th_cache_of(handle, attention->type);
     if (cache == NULL) {
         th_fail(ctx, TH_ERROR_STATE, attention->type,
-                "the context of the cache has been freed"); /* the error is stored in this context too */
+                "the context of the cache has been freed"); /* the error is pending in this context too */
         return NULL;
     }
     const th_cached_layer *layer = find_layer(cache, attention);

@@ -24,8 +24,8 @@ static weight_rows weight_rows_of(const th_projection *p)
     return (weight_rows){data ? data + (size_t)p->begin * row : NULL, (size_t)p->rows * row};
 }
 
-/* Begins a function on the adapters below m. Returns false, with the error stored, unless there are adapters and all of
- * them are merged, or all not merged, as `merged` says. */
+/* Begins a function on the adapters below m. Returns false, with the error pending, unless there are adapters and all
+ * of them are merged, or all not merged, as `merged` says. */
 static bool begin_operation(th_module *m, bool merged, const char *operation)
 {
     if (!th_module_usable(m, operation) || th_refuse_in_check(m->ctx, operation) != TH_OK)

@@ -119,7 +119,7 @@ static inline bool th_module_forward_runs_transform(const th_module *m)
     return m->transform && m->state->running_forwards == 1;
 }
 
-/* Returns false, with the error stored, if m's forward was replaced but cannot run here. why: the end of the
+/* Returns false, with the error pending, if m's forward was replaced but cannot run here. why: the end of the
  * message. */
 bool th_module_check_not_replaced(const th_module *m, const char *operation, const char *why);
 

@@ -33,7 +33,7 @@ static void leave_forward(void *module)
         m->ctx->training = m->state->training_outside;
 }
 
-/* Returns false, with the error stored, if the user set a function that m never runs. */
+/* Returns false, with the error pending, if the user set a function that m never runs. */
 static bool check_functions(const th_module *m)
 {
     if (!th_module_has_unused_function(m))

@@ -21,7 +21,7 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
 /* Returns x (B, T, E) plus the embeddings of positions (T) or (B, T). NULL: 0 .. T - 1. */
 th_tensor *th_positions_apply(const th_positions *p, th_tensor *x, th_tensor *positions);
 /* Returns the position of each token in its document, int64 of the shape of documents, (T) or (B, T)
- * (th_mask.documents). NULL with the error stored. */
+ * (th_mask.documents). NULL with the error pending. */
 th_tensor *th_positions_in_documents(const th_module *model, th_tensor *documents);
 /* Returns row rows[b] of each sequence of x (B, T, E): (B, E). Returns x if rows is NULL. */
 th_tensor *th_select_rows(th_tensor *x, th_tensor *rows);

@@ -90,7 +90,7 @@ void th_context_free(th_context *ctx)
         return;
     }
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
-    th_use_context(ctx); /* under the lock: no other thread stores an error in it from now on */
+    th_use_context(ctx); /* under the lock: no other thread sets an error in it from now on */
     th_lock_release(&held);
     while (ctx->attachments) {
         th_attachment *first = ctx->attachments;

@@ -7,13 +7,13 @@
 #include "private_api.h"
 #include "tensor/context_struct.h"
 
-/* Stores an error if none is pending: "<operation>: <sentence>; at file:line". operation may be NULL. Returns code. */
+/* Sets an error if none is pending: "<operation>: <sentence>; at file:line". operation may be NULL. Returns code. */
 TH_PRIVATE_API th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* As th_fail, with a va_list. ctx may be NULL: then nothing is stored. */
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
                             va_list arguments);
-/* Stores an error in the context that this thread used last, if there is one. Another thread may free that context at
+/* Sets an error in the context that this thread used last, if there is one. Another thread may free that context at
  * the same time. Returns the code of the pending error, or code without a context. */
 TH_PRIVATE_API th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -27,10 +27,10 @@ static inline bool th_failed(const th_context *ctx)
     return ctx->error != TH_OK;
 }
 
-/* Returns true if a public function may use ctx: it is not NULL and no error is pending. For NULL, stores an error in
+/* Returns true if a public function may use ctx: it is not NULL and no error is pending. For NULL, sets an error in
  * the context that this thread used last. */
 TH_PRIVATE_API bool th_usable_context(th_context *ctx, const char *operation);
-/* Returns TH_OK, or stores TH_ERROR_STATE while a gradient check runs. For operations that would disturb the check,
+/* Returns TH_OK, or sets TH_ERROR_STATE while a gradient check runs. For operations that would disturb the check,
  * which has changed the parameters of the checked function. */
 static inline th_status th_refuse_in_check(th_context *ctx, const char *operation)
 {

@@ -112,7 +112,7 @@ static bool is_live(const th_tensor_impl *impl)
     return impl && impl->life == TH_LIFE_LIVE;
 }
 
-/* Stores an error that says why t must not be used. It is stored in ctx or, if ctx is NULL, in the context used
+/* Sets an error that says why t must not be used. It is pending in ctx or, if ctx is NULL, in the context used
  * last. */
 static void fail_not_live(th_context *ctx, const th_tensor *t, const char *operation, const char *operand)
 {

@@ -42,7 +42,7 @@ void th_uncount_mapped(th_context *ctx, size_t bytes);
 /* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
 th_block *th_block_new(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 
-/* Stores TH_ERROR_MEMORY for a request of that many bytes. The message names the memory limit if that was the cause,
+/* Sets TH_ERROR_MEMORY for a request of that many bytes. The message names the memory limit if that was the cause,
  * and the program's line that created most tensors if there are many. Returns TH_ERROR_MEMORY. */
 TH_PRIVATE_API th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
 

@@ -101,7 +101,7 @@ static inline th_tensor *th_handle_of(const th_tensor_impl *impl)
 th_context *th_handle_context(const th_tensor *t);
 
 /* Returns the implementation of a tensor that a function called `operation` needs. Checks that t is a live tensor,
- * that it belongs to ctx (to any context if ctx is NULL), and that no error is pending. Otherwise stores an error, if
+ * that it belongs to ctx (to any context if ctx is NULL), and that no error is pending. Otherwise sets an error, if
  * none is pending, and returns NULL. operand names the tensor in the error: "a", "weight". */
 TH_PRIVATE_API th_tensor_impl *th_usable_tensor(const th_tensor *t, th_context *ctx, const char *operation,
                                                 const char *operand);

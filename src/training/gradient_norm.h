@@ -25,7 +25,7 @@ typedef struct th_gradient_extreme {
     double value;
 } th_gradient_extreme;
 th_gradient_extreme th_find_extreme(const th_tensor_impl *t, int64_t first, int64_t end);
-/* Stores TH_ERROR_VALUE for that element of the gradient of t. m gives the name; it may be NULL. differences: the numbers
+/* Sets TH_ERROR_VALUE for that element of the gradient of t. m gives the name; it may be NULL. differences: the numbers
  * are the differences of an outer step (shared/outer_step.h). */
 th_status th_fail_non_finite(const th_tensor_impl *t, const char *operation, const th_module *m, bool differences,
                              th_gradient_extreme found);

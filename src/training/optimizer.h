@@ -76,7 +76,7 @@ static inline bool th_steps_are_local(const th_optimizer *o)
 /* Begins again with no local step since the last outer step. */
 void th_forget_local_steps(th_optimizer *o);
 
-/* Returns false, with the error stored, if o is NULL or was freed. */
+/* Returns false, with the error pending, if o is NULL or was freed. */
 TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
 
 /* Returns the group that a parameter belongs to: the first that takes it; n_groups if none does. */

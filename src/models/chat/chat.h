@@ -79,16 +79,17 @@ bool th_chat_append(th_text *text, const char *bytes, size_t count);
 /* Appends `count` equal marks. Returns false if out of memory. */
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
 
-/* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it is missing (thoughts.c). */
+/* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it is missing
+ * (thoughts.c). */
 char *th_chat_smollm_system_text(th_context *ctx, const char *jinja);
 
 /* -- template.c -- */
 enum { TH_CHAT_LIST = 600 };
 /* Writes the names of all kinds: "plain, chatml, ...". */
 void th_chat_list_kinds(char text[TH_CHAT_LIST]);
-/* Returns the kind with that name; NULL with the error stored. */
+/* Returns the kind with that name; NULL with the error pending. */
 const th_chat_kind *th_chat_find_kind(th_context *ctx, const char *name);
-/* Creates a template. Returns NULL with the error stored. */
+/* Creates a template. Returns NULL with the error pending. */
 th_chat_template *th_chat_template_make(th_context *ctx, const th_chat_kind *kind, const char *bos, const char *eos);
 
 /* Returns the kind of a template by its text; NULL if it is unknown (recognize.c). */

@@ -40,7 +40,7 @@ static bool has_file(folder *f, const char *name)
     return access(f->name, F_OK) == 0;
 }
 
-/* Reads the file f->name. Returns false with the error stored. */
+/* Reads the file f->name. Returns false with the error pending. */
 static bool read_file(const folder *f, int64_t most, contents *c)
 {
     const char *reason;
@@ -77,7 +77,7 @@ static void release_configuration(configuration *c)
         json_decref(c->member[i]);
 }
 
-/* Builds the member if it is used. Returns false with the error stored. */
+/* Builds the member if it is used. Returns false with the error pending. */
 static bool build_member(const th_json_source *source, const th_json_iterator *it, configuration *c)
 {
     for (int i = 0; i < MEMBERS; i++) {
@@ -91,7 +91,7 @@ static bool build_member(const th_json_source *source, const th_json_iterator *i
     return true;
 }
 
-/* Reads the members of the JSON file f->name. Returns false with the error stored. */
+/* Reads the members of the JSON file f->name. Returns false with the error pending. */
 static bool read_configuration(const folder *f, configuration *c)
 {
     const th_json_source source = {f->ctx, operation, f->name};
@@ -137,7 +137,7 @@ static const char *template_of(const json_t *value)
     return json_string_value(value);
 }
 
-/* Reads the template. Returns false with the error stored. */
+/* Reads the template. Returns false with the error pending. */
 static bool read_template(folder *f, const configuration *config)
 {
     contents file;
@@ -153,7 +153,7 @@ static bool read_template(folder *f, const configuration *config)
     return jinja == NULL || th_chat_append(&f->jinja, jinja, strlen(jinja));
 }
 
-/* Recognizes the template; without one it is plain. Returns NULL with the error stored. */
+/* Recognizes the template; without one it is plain. Returns NULL with the error pending. */
 static const th_chat_kind *find_kind(const folder *f)
 {
     const th_chat_kind *kind =
@@ -168,7 +168,7 @@ static const th_chat_kind *find_kind(const folder *f)
     return kind;
 }
 
-/* Reads tokenizer_config.json and the template. Returns false with the error stored. */
+/* Reads tokenizer_config.json and the template. Returns false with the error pending. */
 static bool read_folder(folder *f, configuration *config)
 {
     if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))

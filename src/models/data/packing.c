@@ -133,7 +133,7 @@ static void group_by_window(const packer *p, const windows *w, const int64_t *or
 
 /* -- memory -- */
 
-/* Allocates an array of `count` elements filled with 0. NULL with the error stored. */
+/* Allocates an array of `count` elements filled with 0. NULL with the error pending. */
 static void *allocate_zeros(th_context *ctx, int64_t count, size_t size)
 {
     const size_t bytes = (size_t)count * size;

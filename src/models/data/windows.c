@@ -223,7 +223,7 @@ static bool fill_places(const th_windows *w, int64_t at, int64_t from, int64_t c
            ((row.starts == NULL && !w->file->header.marked) || apply_marks(w, at, from, count, row) == TH_OK);
 }
 
-/* Writes the next window into a row, and pads it. Returns false with the error stored. */
+/* Writes the next window into a row, and pads it. Returns false with the error pending. */
 static bool fill_row(const th_windows *w, batch_memory row)
 {
     const int64_t index = w->position.index;
@@ -245,7 +245,7 @@ static bool fill_row(const th_windows *w, batch_memory row)
     return true;
 }
 
-/* Writes a batch of rows. Returns false with the error stored. */
+/* Writes a batch of rows. Returns false with the error pending. */
 static bool fill_rows(th_windows *w, int64_t rows, batch_memory all)
 {
     if (w->position.index == w->window_count)

@@ -68,7 +68,7 @@ static void apply_dynamic_length(th_language_model_options *o, const th_rotary_s
         o->length = longer > TH_CONFIG_MAX_SIZE ? TH_CONFIG_MAX_SIZE : (int64_t)longer;
 }
 
-/* Returns the family, or NULL with the error stored. */
+/* Returns the family, or NULL with the error pending. */
 static const th_family *find_family(const th_config *c)
 {
     if (!json_is_object(c->object)) /* then it has no member either, but this error stays */

@@ -4,7 +4,7 @@
 
 #include "tapehead/language_model.h"
 
-/* Checks that th_language_model_new accepts the options, which have at least one layer. Otherwise stores TH_ERROR_FILE:
+/* Checks that th_language_model_new accepts the options, which have at least one layer. Otherwise sets TH_ERROR_FILE:
  * the path, and what is wrong. */
 th_status th_described_check(th_context *ctx, const char *operation, const char *path,
                              const th_language_model_options *options);

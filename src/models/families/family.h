@@ -240,7 +240,7 @@ typedef struct th_candidates {
 } th_candidates;
 
 /* Returns the first candidate that expresses the options, or only that one if `only` is not -1. Otherwise returns -1
- * and stores an error, which names the differences from the closest candidate. */
+ * and sets an error, which names the differences from the closest candidate. */
 int th_first_candidate(th_context *ctx, const char *asker, const th_candidates *candidates,
                        const th_language_model_options *options, int only);
 

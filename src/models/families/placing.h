@@ -24,7 +24,7 @@ typedef struct th_placing {
     const void *source; /* for both functions */
 } th_placing;
 
-/* Creates a model whose matrices have no memory yet, frozen. Returns NULL with the error stored. */
+/* Creates a model whose matrices have no memory yet, frozen. Returns NULL with the error pending. */
 th_module *th_placing_new_model(th_context *ctx, const th_language_model_options *options);
 /* Gives memory to the matrices. Mapped ones have their values afterwards, the others are undefined. */
 th_status th_placing_place(const th_placing *how, th_module *model);

@@ -27,7 +27,7 @@ th_status th_file_set_make_folder(th_file_set *s)
     return s->folder_is_new || errno == EEXIST ? TH_OK : fail(s, s->folder);
 }
 
-/* Appends an entry. Returns NULL with the error stored. */
+/* Appends an entry. Returns NULL with the error pending. */
 static th_set_file *append_entry(th_file_set *s, const char *name)
 {
     th_set_file *f = th_allocate(s->ctx, sizeof *f);

@@ -220,7 +220,7 @@ json_t *th_json_read(const th_json_source *source, const char *text, size_t byte
 
 /* -- files -- */
 
-/* Reads all bytes of an open file. Returns NULL with the error stored. */
+/* Reads all bytes of an open file. Returns NULL with the error pending. */
 static char *read_descriptor(const th_json_source *source, int descriptor, size_t bytes)
 {
     th_context *ctx = source->ctx;
@@ -238,7 +238,7 @@ static char *read_descriptor(const th_json_source *source, int descriptor, size_
     return NULL;
 }
 
-/* Reads a file's text, which the caller releases with th_release. Returns NULL with the error stored. */
+/* Reads a file's text, which the caller releases with th_release. Returns NULL with the error pending. */
 static char *read_file_text(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
     int64_t size = 0;

@@ -34,7 +34,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
                           size_t *memory);
 /* Returns the end of the first value; NULL if the text ends within it. It looks at brackets and strings only. */
 const char *th_json_value_end(const char *text, const char *end);
-/* Measures the text and builds its value. Returns NULL with the error stored: TH_ERROR_FILE, or TH_ERROR_MEMORY if the
+/* Measures the text and builds its value. Returns NULL with the error pending: TH_ERROR_FILE, or TH_ERROR_MEMORY if the
  * values do not fit the context's memory_limit. The caller releases the value with json_decref. */
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
 /* Does the same for a whole file, whose path is the source's name. The context counts the values' memory until
@@ -44,7 +44,7 @@ json_t *th_json_read_file(const th_json_source *source, const th_json_limits *li
 void th_json_release(th_context *ctx, json_t *value, size_t memory);
 
 /* Builds one value without measuring it; its text must be short, or measured. Returns NULL with TH_ERROR_FILE or
- * TH_ERROR_MEMORY stored. The caller releases the value with json_decref. */
+ * TH_ERROR_MEMORY pending. The caller releases the value with json_decref. */
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes);
 
 /* Adds a member to an object and takes ownership of value, even on failure. Returns false if value is NULL, the name is
@@ -62,7 +62,7 @@ typedef struct th_json_iterator {
     const char *text, *at, *end;
     const char *key, *value; /* in the text: strings with their quotes, without spaces around them */
     size_t key_bytes, value_bytes;
-    bool failed; /* the error is stored */
+    bool failed; /* the error is pending */
 } th_json_iterator;
 /* Starts before the first member of an object. The text begins with '{', and th_json_measure has accepted it. */
 th_json_iterator th_json_iterate(const th_json_source *source, const char *text, size_t bytes);
@@ -73,7 +73,7 @@ bool th_json_next(th_json_iterator *iterator);
 /* -- typed members -- */
 
 /* Sets *value to the integer member `key` of an object. If it is missing, has another type or is outside [low, high],
- * returns false and stores TH_ERROR_FILE. 1.0 and 1e3 are not integers. */
+ * returns false and sets TH_ERROR_FILE. 1.0 and 1e3 are not integers. */
 bool th_json_integer(const th_json_source *source, const json_t *object, const char *key, int64_t low, int64_t high,
                      int64_t *value);
 /* Does the same for a number: an integer or a real. */

@@ -17,8 +17,8 @@ typedef struct th_record_file {
     bool torn; /* the file may end with a part of a record, which could not be cut off */
 } th_record_file;
 
-/* Returns a record file that is not open yet and belongs to the context. Returns NULL with the error stored. A log is a
- * struct with a th_record_file as its only member. */
+/* Returns a record file that is not open yet and belongs to the context. Returns NULL with the error pending. A log is
+ * a struct with a th_record_file as its only member. */
 th_record_file *th_record_new(th_context *ctx, const char *operation);
 /* Closes and frees it; NULL is allowed. */
 void th_record_free(th_record_file *f);

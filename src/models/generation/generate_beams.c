@@ -77,8 +77,8 @@ static int64_t merge_candidates(const beams *s, int64_t sequence)
     return found;
 }
 
-/* Does one step of a sequence. Afterwards the rows of the cache must be reordered. Returns false, with the error stored,
- * if no beam can continue. */
+/* Does one step of a sequence. Afterwards the rows of the cache must be reordered. Returns false, with the error
+ * pending, if no beam can continue. */
 static bool advance_search(const beams *s, int64_t sequence)
 {
     th_generation *g = s->generation;

@@ -69,7 +69,7 @@ int64_t th_generation_row_of(const th_generation *g, int64_t result);
 /* Returns whether the next forward must run all tokens again, because the model rotates the keys of a sequence
  * differently from now on. */
 bool th_generation_rotation_changes(const th_generation *g);
-/* Stores the error for a sequence with logits that are NaN or +inf, or all -inf. */
+/* Sets the error for a sequence with logits that are NaN or +inf, or all -inf. */
 th_status th_generation_refuse_logits(const th_generation *g, int64_t sequence);
 /* Passes a token to the caller. Returns false if the sequence ends. */
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token);

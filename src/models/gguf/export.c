@@ -117,7 +117,7 @@ static int find_architecture(const char *name)
     return -1;
 }
 
-/* Returns the first architecture that has the options, or only the one of that name; NULL with the error stored. */
+/* Returns the first architecture that has the options, or only the one of that name; NULL with the error pending. */
 static const th_gguf_architecture *choose_architecture(th_context *ctx, const th_language_model_options *options,
                                                        const char *only)
 {
@@ -224,7 +224,7 @@ th_status th_language_model_export_gguf(th_module *model, const char *path, cons
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
     if (th_gguf_list(&e, model, &family) == TH_OK) {
-        (void)(write_file(&e, path, &given) == TH_OK); /* the error is stored */
+        (void)(write_file(&e, path, &given) == TH_OK); /* the error is pending */
         th_gguf_list_free(&e);
     }
     th_no_grad_end(ctx);

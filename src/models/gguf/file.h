@@ -70,7 +70,7 @@ typedef struct th_gguf {
     size_t value_bytes, tensor_bytes; /* of the two arrays */
 } th_gguf;
 
-/* Opens and checks the file. Returns false with TH_ERROR_FILE stored; then nothing is open. */
+/* Opens and checks the file. Returns false with TH_ERROR_FILE pending; then nothing is open. */
 bool th_gguf_open(th_gguf *file, th_context *ctx, const char *operation, const char *path);
 /* Does the same with the bytes of a file without tensors in memory; `path` is its name in messages. */
 bool th_gguf_open_bytes(th_gguf *file, th_context *ctx, const char *operation, const char *path, const void *bytes,
@@ -78,7 +78,7 @@ bool th_gguf_open_bytes(th_gguf *file, th_context *ctx, const char *operation, c
 /* Closes the file; a second call does nothing. */
 void th_gguf_close(th_gguf *file);
 
-/* Stores TH_ERROR_FILE: the path, and a sentence. Returns false. */
+/* Sets TH_ERROR_FILE: the path, and a sentence. Returns false. */
 bool th_gguf_refuse(const th_gguf *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns the value, or NULL. */
@@ -87,8 +87,9 @@ const th_gguf_value *th_gguf_find(const th_gguf *file, const char *key);
 th_gguf_tensor *th_gguf_find_tensor(const th_gguf *file, const char *name);
 
 /* Each sets *result and returns true; a missing key leaves *result. A value of another type or range is TH_ERROR_FILE,
- * and the function returns false. 0 is in the range of every real: most keys mean "off" by it. Reals are float32 in most files; the result is then the number with the fewest
- * decimal digits that rounds to it, because 1e-5 was meant and not 9.99999974738e-06. */
+ * and the function returns false. 0 is in the range of every real: most keys mean "off" by it. Reals are float32 in
+ * most files; the result is then the number with the fewest decimal digits that rounds to it, because 1e-5 was meant
+ * and not 9.99999974738e-06. */
 bool th_gguf_integer(const th_gguf *file, const char *key, int64_t low, int64_t high, int64_t *result);
 bool th_gguf_real(const th_gguf *file, const char *key, th_range range, double *result);
 bool th_gguf_flag(const th_gguf *file, const char *key, bool *result);
@@ -96,8 +97,8 @@ bool th_gguf_flag(const th_gguf *file, const char *key, bool *result);
 bool th_gguf_text(const th_gguf *file, const char *key, const char **text, size_t *bytes);
 /* Whether the value is this string. */
 bool th_gguf_has_text(const th_gguf *file, const char *key, const char *text);
-/* Returns an array of strings, of int32 or of float32; NULL if the key is missing, or with TH_ERROR_FILE if it has another
- * type. */
+/* Returns an array of strings, of int32 or of float32; NULL if the key is missing, or with TH_ERROR_FILE if it has
+ * another type. */
 const th_gguf_value *th_gguf_array(const th_gguf *file, const char *key, th_gguf_kind item);
 
 /* Steps through an array of strings: begin with *at = value->bytes, and call at most value->count times. */

@@ -113,7 +113,7 @@ static th_module *new_frozen_model(const source *s)
                                 .source = s};
     th_module *model = th_placing_new_model(s->file->ctx, &s->options);
     if (model)
-        (void)th_placing_place(&placing, model); /* the error is stored */
+        (void)th_placing_place(&placing, model); /* the error is pending */
     return model;
 }
 
@@ -131,7 +131,7 @@ static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *
 {
     void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
     if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
-        (void)th_gguf_check_blocks(s->file, t, data); /* the error is stored */
+        (void)th_gguf_check_blocks(s->file, t, data); /* the error is pending */
     return th_error_code(s->file->ctx);
 }
 
@@ -151,7 +151,7 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
     const bool plus_one = s->architecture->norms_plus_one && th_name_ends_with(wanted->name, "norm.weight");
     th_tensor *view = plus_one ? NULL : direct_view(wanted, t->type->dtype);
     if (view) {
-        (void)read_into(s, t, view); /* the error is stored */
+        (void)read_into(s, t, view); /* the error is pending */
         return;
     }
     th_scope_begin(ctx, NULL);
@@ -159,7 +159,7 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
     if (values && plus_one)
         values = th_add_scalar(th_is_storage_type(t->type->dtype) ? th_cast(values, TH_FLOAT32) : values, -1);
     if (values)
-        (void)th_foreign_tensor_set(wanted, values); /* the error is stored */
+        (void)th_foreign_tensor_set(wanted, values); /* the error is pending */
     th_scope_end(ctx, NULL);
 }
 
@@ -167,7 +167,7 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
 static void check_mapped(const source *s, const th_foreign_tensor *wanted)
 {
     if (!th_is_shapes_only(s->file->ctx))
-        (void)th_gguf_check_blocks(s->file, th_gguf_find_tensor(s->file, wanted->name), /* the error is stored */
+        (void)th_gguf_check_blocks(s->file, th_gguf_find_tensor(s->file, wanted->name), /* the error is pending */
                                    th_data_const(wanted->parameter[0]));
 }
 

@@ -166,7 +166,7 @@ static bool is_other_layer(const positions *p, int64_t window, int64_t i)
     return window > 0 && a->window_except > 1 && (i + 1) % a->window_except != 0;
 }
 
-/* Marks the layers that differ. Returns the flags; NULL if no layer differs, or with the error stored. */
+/* Marks the layers that differ. Returns the flags; NULL if no layer differs, or with the error pending. */
 static const bool *mark_layers(const positions *p, int64_t window)
 {
     const size_t bytes = (size_t)p->options->layers * sizeof(bool);

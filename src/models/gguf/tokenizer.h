@@ -32,7 +32,7 @@ void th_gguf_list_splits(char *text, size_t bytes);
 /* Returns the pre_tokenizer of tokenizer.json; NULL if out of memory. */
 json_t *th_gguf_split_json(const th_gguf_split *split);
 
-/* Checks that the tokenizer can be written; otherwise stores TH_ERROR_ARGUMENT with the reason in ctx. vocabulary: the
+/* Checks that the tokenizer can be written; otherwise sets TH_ERROR_ARGUMENT with the reason in ctx. vocabulary: the
  * number of the model's tokens. */
 bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary);
 /* Writes the tokenizer's values, with further unused tokens up to the model's vocabulary. If t is NULL, the file says

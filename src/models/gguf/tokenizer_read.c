@@ -79,7 +79,7 @@ static bool find_arrays(reading *r)
 
 /* -- the parts of tokenizer.json -- */
 
-/* Returns the text as JSON; NULL with the error stored. what: "token" or "merge". */
+/* Returns the text as JSON; NULL with the error pending. what: "token" or "merge". */
 static json_t *text_json(const reading *r, const char *what, int64_t index, const char *text, size_t bytes)
 {
     if (th_valid_bytes(text, bytes) < bytes || memchr(text, 0, bytes)) {
@@ -143,8 +143,8 @@ static bool add_merges(const reading *r, json_t *merges)
     return true;
 }
 
-/* Returns the id of a token around texts; -1 if no token is added there, or with the error stored. usual: whether it is
- * added without the flag, if it exists. */
+/* Returns the id of a token around texts; -1 if no token is added there, or with the error pending. usual: whether it
+ * is added without the flag, if it exists. */
 static int64_t read_added_id(const reading *r, const char *flag, const char *key, bool usual)
 {
     bool added = usual && th_gguf_find(r->file, key);
@@ -164,7 +164,7 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
                                json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", (int)id, "tokens", name)) == 0;
 }
 
-/* Returns the post_processor; NULL with the error stored. */
+/* Returns the post_processor; NULL with the error pending. */
 static json_t *template_json(const reading *r)
 {
     const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, r->split->begins);
@@ -192,7 +192,7 @@ static json_t *normalizer_json(const reading *r)
     return r->split->nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
 }
 
-/* Returns the whole tokenizer.json; NULL with the error stored. */
+/* Returns the whole tokenizer.json; NULL with the error pending. */
 static json_t *tokenizer_json(const reading *r)
 {
     json_t *vocab = json_object(), *added = json_array(), *merges = json_array(), *value = NULL, *template = NULL;

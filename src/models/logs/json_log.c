@@ -69,7 +69,7 @@ typedef struct log_line {
     double value;
 } log_line;
 
-/* Reads a line, which must be an object with a step. Returns false with the error stored. */
+/* Reads a line, which must be an object with a step. Returns false with the error pending. */
 static bool read_line(const th_json_source *source, const char *text, size_t bytes, log_line *line)
 {
     json_t *object = th_json_read(source, text, bytes, &limits);
@@ -118,7 +118,7 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capaci
     return 0;
 }
 
-/* Stores the error, unless there is one already. */
+/* Sets the error, unless there is one already. */
 static void fail_to_read(th_context *ctx, const char *path, int error_number)
 {
     if (!th_failed(ctx))
@@ -139,7 +139,7 @@ static bool has_no_record_yet(const th_record_file *f)
     return bytes < 0 || memcmp(start, record_start, (size_t)bytes) == 0;
 }
 
-/* Opens a stream that reads the file from its beginning; NULL with the error stored. */
+/* Opens a stream that reads the file from its beginning; NULL with the error pending. */
 static FILE *open_stream(const th_record_file *f)
 {
     const int descriptor = fcntl(f->descriptor, F_DUPFD_CLOEXEC, 0);
@@ -247,7 +247,7 @@ static th_tensor *tensor_of(th_context *ctx, const pairs *p)
     return t;
 }
 
-/* Returns a name as the log contains it, with invalid UTF-8 replaced. Returns NULL with the error stored. */
+/* Returns a name as the log contains it, with invalid UTF-8 replaced. Returns NULL with the error pending. */
 static json_t *written_name(th_context *ctx, const char *name)
 {
     th_record_file text = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* used only as memory */

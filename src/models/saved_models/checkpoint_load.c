@@ -4,7 +4,7 @@
 #include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
-/* Opens a checkpoint and verifies its header. Returns NULL with the error stored. */
+/* Opens a checkpoint and verifies its header. Returns NULL with the error pending. */
 static th_safetensors *open_checkpoint(th_context *ctx, const char *path, const char *reader)
 {
     th_safetensors *file = th_safetensors_open(ctx, path);

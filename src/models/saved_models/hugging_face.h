@@ -5,11 +5,11 @@
 #include "models/core/files.h"
 #include "models/families/config.h"
 
-/* Sets path to a file of the folder. Returns false with the error stored if the path is too long. */
+/* Sets path to a file of the folder. Returns false with the error pending if the path is too long. */
 bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name,
                           char path[TH_MAX_PATH]);
 
-/* Returns the first family that expresses the options, or only the given one; NULL with TH_ERROR_ARGUMENT stored. */
+/* Returns the first family that expresses the options, or only the given one; NULL with TH_ERROR_ARGUMENT pending. */
 const th_family *th_hugging_face_family(th_context *ctx, const char *asker, const th_language_model_options *options,
                                         const th_family *only);
 

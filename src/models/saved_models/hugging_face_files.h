@@ -35,7 +35,7 @@ typedef struct th_weight_files {
 /* Decides which tensors each file has: in their order, as many as fit `most` bytes, at least one. 0: one file. */
 th_status th_weight_files_plan(th_weight_files *s, int64_t most);
 /* Writes all files under temporary names, and keeps them open. `values` returns the elements of a tensor, which belong
- * to the scope, or NULL with the error stored. After an error the folder is as before. */
+ * to the scope, or NULL with the error pending. After an error the folder is as before. */
 th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const th_safetensors_item *tensor));
 /* Removes the weights of an older model and gives the files their names. In between, the folder has no complete
  * weights. */

@@ -13,7 +13,7 @@ static th_status read_parts(const th_folder_source *s, const th_foreign_tensor *
     th_no_grad_begin(s->ctx);
     th_tensor *values = th_empty(s->ctx, th_dtype_of(t->view[0]), t->shape);
     if (th_safetensors_read_into(s->file, t->name, values) == TH_OK)
-        (void)th_foreign_tensor_set(t, values); /* the error is stored */
+        (void)th_foreign_tensor_set(t, values); /* the error is pending */
     th_no_grad_end(s->ctx);
     th_scope_end(s->ctx, NULL);
     return th_error_code(s->ctx);

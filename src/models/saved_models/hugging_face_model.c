@@ -99,7 +99,7 @@ static void compare_shapes(th_module *model, void *user)
     const th_folder_source *s = user;
     th_foreign_tensors list = {0};
     th_scope_begin(model->ctx, NULL);
-    (void)th_folder_match(s, model, &list); /* the error is stored in the context of the file */
+    (void)th_folder_match(s, model, &list); /* the error is pending in the context of the file */
     th_foreign_tensors_free(model->ctx, &list);
     th_scope_end(model->ctx, NULL);
 }

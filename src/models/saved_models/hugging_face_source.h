@@ -17,7 +17,7 @@ typedef struct th_folder_source {
     th_pretrained_load_options given;
 } th_folder_source;
 
-/* Reads config.json and opens the weights. Returns false with the error stored. */
+/* Reads config.json and opens the weights. Returns false with the error pending. */
 bool th_folder_open(th_folder_source *s);
 /* Closes what is open, also after th_folder_open has failed. */
 void th_folder_close(th_folder_source *s);
@@ -29,7 +29,7 @@ th_status th_folder_list(const th_folder_source *s, th_module *model, th_foreign
 /* Does the same, and checks that the file has all of them and no others. Reports differences, and sorts the list. The
  * list has to be freed after an error too. */
 th_status th_folder_match(const th_folder_source *s, th_module *model, th_foreign_tensors *list);
-/* Reads the values of all parameters, after th_folder_match. Errors are stored. */
+/* Reads the values of all parameters, after th_folder_match. Errors stay pending. */
 void th_folder_read(const th_folder_source *s, th_module *model);
 /* If config.json says that embedding and classifier are tied and the file has both, checks that they are equal. */
 void th_folder_check_tied(const th_folder_source *s, th_tensor *embedding);

@@ -98,7 +98,7 @@ static th_tensor *stack_b(const saving *s, int64_t first, int64_t end, const th_
     return th_peft_rows_to_module(&s->slices.slice[first], stacked);
 }
 
-/* Returns an adapter of slices first to end - 1, or NULL. Stores an error if they have different scales. */
+/* Returns an adapter of slices first to end - 1, or NULL. Sets an error if they have different scales. */
 static const th_lora *find_adapter(const saving *s, int64_t first, int64_t end)
 {
     const th_lora *found = NULL;
@@ -334,7 +334,7 @@ static void write_folder(saving *s)
     th_safetensors_item *tensors = th_safetensors_list_items(s->ctx, operation, s->tensor, s->tensors, &bytes);
     if (tensors == NULL)
         return;
-    (void)(write_files(s, path, tensors) == TH_OK); /* the error is stored */
+    (void)(write_files(s, path, tensors) == TH_OK); /* the error is pending */
     th_release(s->ctx, tensors, bytes);
 }
 

@@ -39,7 +39,7 @@ struct th_safetensors {
     const th_safetensors_entry **in_order, **by_name; /* [count] */
 };
 
-/* Opens and verifies one file. Returns false with the error stored; then nothing is open. */
+/* Opens and verifies one file. Returns false with the error pending; then nothing is open. */
 bool th_safetensors_file_open(th_context *ctx, const char *operation, const char *path, th_safetensors_file *file);
 /* Closes a file; also one that could not be opened. */
 void th_safetensors_file_close(th_context *ctx, th_safetensors_file *file);

@@ -48,7 +48,7 @@ static bool make_tables(th_safetensors *f, int64_t count)
     return false;
 }
 
-/* Returns the file at path, and opens it if necessary. Returns NULL with the error stored. */
+/* Returns the file at path, and opens it if necessary. Returns NULL with the error pending. */
 static th_safetensors_file *file_at(th_safetensors *f, const char *path)
 {
     for (int64_t i = f->n_files - 1; i >= 0; i--)
@@ -107,7 +107,7 @@ static bool is_plain_name(const char *name)
     return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Returns the tensor `name` of the file `file_name` in the index's folder. Returns NULL with the error stored. */
+/* Returns the tensor `name` of the file `file_name` in the index's folder. Returns NULL with the error pending. */
 static const th_safetensors_entry *find_in_named_file(th_safetensors *f, const th_json_source *index, const char *name,
                                                       const char *file_name)
 {

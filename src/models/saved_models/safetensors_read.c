@@ -35,7 +35,7 @@ const th_safetensors_entry *th_safetensors_search(const th_safetensors_entry *co
     return found ? *found : NULL;
 }
 
-/* Returns the tensor of that name. Checks the arguments of a public function; returns NULL with the error stored. */
+/* Returns the tensor of that name. Checks the arguments of a public function; returns NULL with the error pending. */
 static const th_safetensors_entry *find_entry(const th_safetensors *file, const char *name, const char *operation)
 {
     if (file == NULL) {

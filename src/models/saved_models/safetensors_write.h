@@ -69,7 +69,7 @@ th_status th_safetensors_writer_finish(th_safetensors_writer *f, th_status statu
 th_status th_safetensors_writer_publish(th_safetensors_writer *f);
 
 /* Returns a list of named tensors, which th_release frees with *bytes, for th_safetensors_contents.tensor; NULL with
- * the error stored. */
+ * the error pending. */
 th_safetensors_item *th_safetensors_list_items(th_context *ctx, const char *operation, const th_named_tensor *tensors,
                                                int64_t count, size_t *bytes);
 

@@ -41,7 +41,7 @@ static th_status append_tokens(const encoding *e, const int32_t *token, size_t c
 
 /* -- words -- */
 
-/* Stores the error for a character without a token. */
+/* Sets the error for a character without a token. */
 static th_status refuse_character(const encoding *e, const char *word, size_t bytes, size_t at, size_t length)
 {
     char hexadecimal[16] = "";

@@ -196,7 +196,7 @@ bool th_tokenizer_set_texts(th_tokenizer *t, const char *operation)
     return status == TH_OK;
 }
 
-/* Stores an error if another token is found by the same text: the reference then finds either of them. */
+/* Sets an error if another token is found by the same text: the reference then finds either of them. */
 static bool is_found_alone(th_tokenizer *t, const char *operation, th_added_token token, const th_piece *found)
 {
     const th_added_token *other =

@@ -65,9 +65,9 @@ struct th_tokenizer {
 };
 
 /* -- creating (tokenizer.c) -- */
-/* Returns an empty tokenizer, which belongs to its context. Returns NULL with the error stored. */
+/* Returns an empty tokenizer, which belongs to its context. Returns NULL with the error pending. */
 th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
-/* Returns the tokenizer if `made` is true. Otherwise frees it, stores TH_ERROR_MEMORY unless another error is stored,
+/* Returns the tokenizer if `made` is true. Otherwise frees it, sets TH_ERROR_MEMORY unless another error is pending,
  * and returns NULL. */
 th_tokenizer *th_tokenizer_if_made(th_tokenizer *t, const char *operation, bool made);
 /* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
@@ -82,9 +82,9 @@ void th_tokenizer_find_alphabet(th_tokenizer *t);
 /* Adds a merge. Returns false if out of memory. */
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
 /* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
- * short, or with the error stored. */
+ * short, or with the error pending. */
 bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token);
-/* Decodes all tokens. Returns false if out of memory, or with the error stored. */
+/* Decodes all tokens. Returns false if out of memory, or with the error pending. */
 bool th_tokenizer_set_texts(th_tokenizer *t, const char *operation);
 
 /* -- the parts of tokenizer.json (json/) -- */
@@ -97,7 +97,7 @@ json_t *th_byte_level_json(bool use_regex);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);
-/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error stored. */
+/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error pending. */
 th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);

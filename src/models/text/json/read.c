@@ -191,7 +191,7 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
     return t;
 }
 
-/* Whether the folder has a file of that name; sets path. Stores an error if this cannot be known: another file must not
+/* Whether the folder has a file of that name; sets path. Sets an error if this cannot be known: another file must not
  * take its place. */
 static bool in_folder(th_context *ctx, const char *folder, const char *name, char path[TH_MAX_PATH])
 {
@@ -202,7 +202,7 @@ static bool in_folder(th_context *ctx, const char *folder, const char *name, cha
     return exists > 0;
 }
 
-/* Whether the path leads to a file or a folder, and the names of files fit behind it. Stores an error if not. */
+/* Whether the path leads to a file or a folder, and the names of files fit behind it. Sets an error if not. */
 static bool check_path(th_context *ctx, const char *path, struct stat *status)
 {
     if (path == NULL || strlen(path) + 32 > TH_MAX_PATH)

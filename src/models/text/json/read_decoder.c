@@ -18,7 +18,7 @@ static th_status refuse(const decoder_reading *p, const char *sentence)
                    sentence);
 }
 
-/* Returns a new step, or NULL with the error stored. */
+/* Returns a new step, or NULL with the error pending. */
 static th_decoder_step *add_step(const decoder_reading *p, th_decoder_kind kind)
 {
     th_decoder *d = p->decoder;

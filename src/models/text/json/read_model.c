@@ -132,7 +132,7 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
 
 /* -- merges.txt -- */
 
-/* Returns the whole file, followed by a NUL. Returns NULL with the error stored (or none if out of memory). */
+/* Returns the whole file, followed by a NUL. Returns NULL with the error pending (or none if out of memory). */
 static char *read_text(const th_json_source *source)
 {
     int64_t size;

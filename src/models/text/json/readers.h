@@ -9,7 +9,7 @@
 /* For tokenizer.json, vocab.json and merges.txt: several times the size of the largest files in use. */
 extern const th_json_limits th_model_limits;
 
-/* Reads the whole model. This function and those below return false with the error stored (or none if out of
+/* Reads the whole model. This function and those below return false with the error pending (or none if out of
  * memory). */
 bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model);
 /* Reads {"token": id, ...}. The ids must be 0 .. n-1. */
@@ -21,7 +21,7 @@ bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const js
 
 /* Checks that every token of the tokenizer is inside the vocabulary of the config.json at path, except added tokens.
  * Some published models have added tokens that their embedding lacks. More tokens in config.json are padding. A
- * config.json without vocab_size is right. Returns false with TH_ERROR_FILE stored. */
+ * config.json without vocab_size is right. Returns false with TH_ERROR_FILE pending. */
 bool th_tokenizer_check_size(const th_tokenizer *t, const char *operation, const char *path);
 
 /* -- a Metaspace, which is a pre-tokenizer or a decoder (read_metaspace.c) -- */
@@ -32,9 +32,9 @@ typedef struct th_metaspace {
     bool splits;
 } th_metaspace;
 
-/* Reads a member that is a string of one character. Returns false with the error stored. */
+/* Reads a member that is a string of one character. Returns false with the error pending. */
 bool th_read_character(const th_json_source *source, const json_t *value, const char *key, char character[5]);
-/* Reads a Metaspace. Returns false with the error stored. */
+/* Reads a Metaspace. Returns false with the error pending. */
 bool th_read_metaspace(const th_json_source *source, const json_t *value, th_metaspace *metaspace);
 
 /* -- the pattern and the content of a Replace, which is a normalizer or a decoder (read_replacement.c) -- */
@@ -60,7 +60,7 @@ th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source 
 /* -- "truncation" and "padding" (call_settings.c) -- */
 
 /* Both read the value of a file; if it is null, they set *given to false. Strings belong to the value. They return
- * false with the error stored. */
+ * false with the error pending. */
 bool th_read_truncation(const th_json_source *source, const json_t *value, th_truncation *truncation, bool *given);
 bool th_read_padding(const th_json_source *source, const json_t *value, th_padding *padding, bool *given);
 
