@@ -107,13 +107,12 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 
 /* The arrays of a comparison. */
 typedef struct compare_workspace {
-    double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
-    double *selector;           /* [rows]: 1 for the output of a backward, otherwise 0; NULL in fast mode */
-    double *cotangent;          /* [rows]: random */
-    double *gradient_once,
-        *gradient_twice; /* [columns]: gradients under the cotangent, after one backward and after two */
-    double
-        *numeric_gradient; /* [columns]: from quotients, to compare with gradient_once; fast mode: NaN if not sampled */
+    double *analytic, *numeric;     /* [rows][columns]: the Jacobian; NULL in fast mode */
+    double *selector;               /* [rows]: 1 for the output of a backward, otherwise 0; NULL in fast mode */
+    double *cotangent;              /* [rows]: random */
+    double *gradient_once;          /* [columns]: the analytic gradient under the cotangent, after one backward */
+    double *gradient_twice;         /* [columns]: the same after two backward passes */
+    double *numeric_gradient;       /* [columns]: under the cotangent; in fast mode NaN where it was not sampled */
     double *direction, *start;      /* [columns] */
     unsigned char *element_verdict; /* [columns]: th_verdict_kind */
     double largest_derivative;      /* largest analytic derivative of the leaf */

@@ -43,9 +43,9 @@ th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_mod
 /* Releases the list. */
 void th_parameter_list_end(th_parameter_list *list);
 /* Finds each parameter in the file. Sets used[i] if file->by_name[i] belongs to a parameter. Reports parameters that
- * are missing or do not fit. exact: the types of tensor and parameter must be equal. */
+ * are missing or do not fit. exact_type: the types of tensor and parameter must be equal. */
 void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file, const th_weights_options *options,
-                             bool exact, bool *used, th_differences *d);
+                             bool exact_type, bool *used, th_differences *d);
 /* Reports weights that are not used. Other tensors of a checkpoint are not reported. */
 void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d);
 /* Reads every parameter that was found, and empties its gradient. */

@@ -87,7 +87,7 @@ static int64_t find_entry_index(const th_safetensors *file, const char *name)
 }
 
 /* Returns whether the file's tensor fits the parameter. Reports the difference if it does not. */
-static bool fits_parameter(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact,
+static bool fits_parameter(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact_type,
                            th_differences *d)
 {
     char quoted[TH_QUOTED];
@@ -101,7 +101,8 @@ static bool fits_parameter(const th_safetensors_entry *entry, const th_listed_pa
                              TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
-    if (exact ? entry->type != th_safetensors_type_of(t->dtype) : !th_safetensors_type_fits(entry->type, t->dtype)) {
+    if (exact_type ? entry->type != th_safetensors_type_of(t->dtype)
+                   : !th_safetensors_type_fits(entry->type, t->dtype)) {
         th_report_difference(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
                              entry->type->name, th_dtype_name(t->dtype));
         return false;
@@ -110,7 +111,7 @@ static bool fits_parameter(const th_safetensors_entry *entry, const th_listed_pa
 }
 
 void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file, const th_weights_options *options,
-                             bool exact, bool *used, th_differences *d)
+                             bool exact_type, bool *used, th_differences *d)
 {
     for (int64_t i = 0; i < list->count; i++) {
         th_listed_parameter *p = &list->parameter[i];
@@ -125,7 +126,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
             continue;
         }
         used[index] = true;
-        if (fits_parameter(file->by_name[index], p, exact, d))
+        if (fits_parameter(file->by_name[index], p, exact_type, d))
             p->entry = file->by_name[index];
     }
     /* A file may have a tied parameter under each of its names. */
