@@ -76,9 +76,9 @@ typedef struct th_checker {
     th_pool temporaries;  /* th_leaf: tensors of this run that the checker converted */
     th_pool made_tensors; /* th_tensor_impl *: owned tensors that the function made */
     int parameter_count;
-    int runs;                         /* since the list of leaves was last complete */
+    int runs;                         /* the number of runs since the list of leaves was last complete */
     bool recording;                   /* this run records */
-    bool always_records;              /* all runs record: the function fails otherwise, because it calls backward */
+    bool always_records;              /* all runs record, because the function calls backward */
     bool incomplete;                  /* a parameter was first read after the first run */
     char late_parameter_name[96];     /* its name */
     bool recording_off;               /* recording was off when the function read a tensor that requires a gradient */
@@ -98,7 +98,8 @@ typedef struct th_checker {
     th_gradient_report *report;
 } th_checker;
 
-/* Returns whether products round their operands to bfloat16: the check uses float32, in a context of that precision. */
+/* Returns whether products round their operands to bfloat16, because the check uses float32 and the context has that
+ * precision. */
 static inline bool th_checker_in_bfloat16(const th_checker *checker)
 {
     return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
@@ -117,8 +118,8 @@ static inline double th_rounding_unit(const th_checker *checker)
     return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_checker_epsilon(checker);
 }
 
-/* The precision int8 rounds the products of forward, while their gradients are computed in float32. The slope of the
- * rounded function then differs from the gradient, so a check runs in float32. Returns the precision to restore. */
+/* If the precision is int8, sets float32, and returns the precision to restore. With int8, forward rounds its products
+ * and backward does not. The slope of the rounded function then differs from the gradient. */
 static inline th_precision th_checker_leave_int8(th_context *ctx)
 {
     const th_precision precision = ctx->machine.precision;

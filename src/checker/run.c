@@ -1,5 +1,5 @@
-/* Runs the function under test. Every run starts with the same settings and random numbers, and the checker releases
- * everything that it made. */
+/* Runs the function under test. Every run starts with the same settings and random numbers. After a run, the checker
+ * releases everything that the function made. */
 #include <math.h>
 #include <string.h>
 

@@ -208,7 +208,7 @@ double th_rotary_usual_base(const th_family *family, bool window);
  * keep this default although it is outside their vocabulary. Such a model has no end token. Any other token outside the
  * vocabulary is an error. */
 void th_end_tokens_read(const th_config *c, th_foreign_config *described);
-/* Replaces the end tokens by those of a generation_config.json, if that file has some. */
+/* Replaces the end tokens by the eos_token_id of a generation_config.json, if the file has this member. */
 void th_end_tokens_read_generation_config(th_context *ctx, const char *operation, const char *path,
                                           th_foreign_config *described);
 

@@ -17,7 +17,7 @@ static th_status read_checksum(th_context *ctx, const th_safetensors_entry *chec
                                      operation);
 }
 
-/* Returns the tensor with the checksums. Returns NULL with the error pending if the file has none. */
+/* Returns the tensor with the checksums. Returns NULL with the error pending if there is no such tensor. */
 static const th_safetensors_entry *find_checksums(const th_safetensors *f, const char *operation)
 {
     const th_safetensors_file *file = &f->file[0];

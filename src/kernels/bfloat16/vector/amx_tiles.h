@@ -1,4 +1,4 @@
-/* Tile registers of Intel AMX, and the memory from which they are loaded and to which they are stored (for amx.c). */
+/* The tile registers of Intel AMX, and memory to load them from and to store them to. Part of amx.c. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
 #define TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
 

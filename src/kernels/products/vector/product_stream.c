@@ -18,7 +18,7 @@ TH_INLINE int64_t near_bytes(int storage)
 }
 
 /* -- products without a packed panel. These loops are unrolled and take long to compile. They exist for the types and
- * numbers of rows that are slower with a packed panel. Each loop is a function of its own, to have all registers -- */
+ * numbers of rows that are slower with a packed panel. Each loop is a function, because it needs all registers -- */
 
 /* Computes the products of `rows` rows and `steps` steps of a panel, total[group][row]. */
 TH_INLINE void multiply_directly(int rows, int storage, const column_set *set, const real *a, int64_t a_row,
