@@ -54,10 +54,10 @@ typedef struct derivative {
     bool float32;
     int64_t j; /* its index in [quotients->count] */
     double analytic, term_norm, relative_tolerance, absolute_tolerance;
-    double visible;            /* the fraction of a derivative that a mistake must have to be found */
+    double visible;            /* a mistake of this fraction of the derivative must be found */
     double largest_derivative; /* of the leaf; rounding may hide a derivative that is small beside it */
-    double unit_of_one;        /* the slope that rounding may show if the output is 1 */
-    double unit;               /* the same for the real output */
+    double unit_of_one;        /* the slope that rounding may show for an output of 1 */
+    double unit;               /* the slope that rounding may show for this output */
     double hidden;             /* the assumed rounding inside the function, as a change of an output */
     double noise;              /* the measured rounding inside the function; 0: not measured */
 } derivative;
@@ -351,7 +351,7 @@ static th_verdict judge_uncertain(const derivative *d)
 
 /* Decides a verdict that cannot tell. At a kink, any number between the slopes on both sides is right, and any other is
  * wrong. Without a kink, the derivative counts as right. */
-static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
+static th_verdict decide_at_kink(const derivative *d, th_verdict verdict)
 {
     const double low = fmin(verdict.below, verdict.above), high = fmax(verdict.below, verdict.above),
                  slack = d->absolute_tolerance + d->visible * fmax(fabs(low), fabs(high));
@@ -444,7 +444,7 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
         select_derivative(&d, j, analytic[j * stride]);
         *verdict = judge_uncertain(&d);
         if (quotients->checker->at_kinks && verdict->kind == TH_CANNOT_TELL)
-            *verdict = verdict_at_kink(&d, *verdict);
+            *verdict = decide_at_kink(&d, *verdict);
         doubtful |= verdict->kind == TH_CANNOT_TELL;
     }
     comparison->doubtful_lines += doubtful;

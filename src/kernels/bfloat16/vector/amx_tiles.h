@@ -24,8 +24,8 @@ typedef struct tile_configuration {
 static const tile_configuration full_tiles = {
     .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Keeps the compiler from moving earlier stores behind the load of a tile. Compilers do not know that it reads
- * memory. */
+/* Keeps the compiler from moving earlier stores behind the load of a tile. Compilers do not know that
+ * loading a tile reads memory. */
 TH_INLINE void order_stores(void)
 {
     __asm__ volatile("" ::: "memory");
