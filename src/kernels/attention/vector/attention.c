@@ -2,9 +2,9 @@
  * (one folder up) provide rows, masks and buffers, and compute the matrix products with product_block.
  *
  * A buffer first has the products Q Kᵀ. A score is product * scale + additive, rounded once, for any kind of mask: the
- * same visible keys give the same bits, however masks describe them. Calls with a soft cap or slopes have separate
- * code, so that other calls do not pay for them. Lanes are counted from the first column of the buffer, so that sums do
- * not depend on masked columns. */
+ * same visible keys give the same bits, however masks describe them. With a soft cap, a loop over the buffer first
+ * computes tanh(product * scale / soft_cap), and the scale of the scores is soft_cap. Lanes are counted from the first
+ * column of the buffer, so that sums do not depend on masked columns. */
 #include "kernels/attention/attention_rows.h"
 #include "kernels/random/vector/philox.h"
 #include "kernels/rows/vector/visible.h"
@@ -59,13 +59,24 @@ static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bo
 
 /* -- scores -- */
 
+/* Replaces the products X of visible columns, and of others in their lanes, by tanh(X scale / soft_cap). */
+static void cap_products(const th_attention_rows *b)
+{
+    const vec scale_over_cap = vec_broadcast((real)(b->scale / b->soft_cap));
+    for (int64_t r = 0; r < b->rows; r++) {
+        real *products = (real *)b->scores + r * b->stride;
+        for (int64_t x = lanes_down(b->keys[r].first); x < b->keys[r].past; x += TH_LANES)
+            for (int v = 0; v < TH_LANES; v += TH_REGISTER_LANES)
+                vec_store(products + x + v, vec_tanh(vec_load(products + x + v) * scale_over_cap));
+    }
+}
+
 /* One row of scores, computed from products Q Kᵀ, and which of them are visible. */
 typedef struct score_row {
-    const real *products;
+    const real *products; /* with a soft cap, those of cap_products */
     th_visible_row visible;
-    real scale;
-    real soft_cap, scale_over_cap; /* soft_cap and scale / soft_cap; 0: none */
-    real slope;                    /* 0: none */
+    real scale; /* with a soft cap, soft_cap */
+    real slope; /* 0: none */
     int64_t position;
 } score_row;
 
@@ -77,20 +88,9 @@ TH_INLINE score_row score_row_of(const th_attention_rows *b, int64_t r)
                                    .keep_stride = b->keep_column,
                                    .additive = b->additive ? (const real *)b->additive + r * b->additive_row : NULL,
                                    .additive_stride = b->additive_column},
-                       .scale = (real)b->scale,
-                       .soft_cap = (real)b->soft_cap,
-                       .scale_over_cap = b->soft_cap > 0 ? (real)(b->scale / b->soft_cap) : 0,
+                       .scale = (real)(b->soft_cap > 0 ? b->soft_cap : b->scale),
                        .slope = b->slope ? *(const real *)b->slope : 0,
                        .position = b->slope ? b->position[r] : 0};
-}
-
-/* tanh(X / soft_cap) of columns x .. x + 15. */
-TH_INLINE lanes cap_tanh(const score_row *row, int64_t x)
-{
-    lanes t;
-    for (int r = 0; r < TH_REGISTERS; r++)
-        t.vecs[r] = vec_tanh(vec_load(row->products + x + r * TH_REGISTER_LANES) * vec_broadcast(row->scale_over_cap));
-    return t;
 }
 
 /* scores - slope |column - position| */
@@ -100,30 +100,23 @@ TH_INLINE lanes subtract_alibi(const score_row *row, int64_t x, lanes scores)
 }
 
 /* Returns the scores of columns x .. x + 15. Masked scores are -inf, even if the product is +inf or NaN. edge,
- * has_mask: `edge` and `masked` of visible_lanes. cap_or_slope: there may be a soft cap and a slope; the tanh of the
- * cap goes to *tanh. (Without an additive mask, 0 is added: then no compiler contracts the product with the operation
- * that follows.) */
-TH_INLINE lanes scores_at(const score_row *row, int64_t x, bool edge, bool has_mask, bool cap_or_slope, lanes *tanh)
+ * has_mask: `edge` and `masked` of visible_lanes. Only calls with has_mask have slopes. (Without an additive mask, 0 is
+ * added: then no compiler contracts the product with the operation that follows.) */
+TH_INLINE lanes scores_at(const score_row *row, int64_t x, bool edge, bool has_mask)
 {
     lanes scores;
     const lane_mask visible = visible_lanes(&row->visible, x, edge, has_mask, &scores);
     const vec scale = vec_broadcast(row->scale);
-    *tanh = lanes_broadcast(0);
-    if (cap_or_slope && row->slope != 0)
+    if (has_mask && row->slope != 0)
         scores = subtract_alibi(row, x, scores);
-    if (cap_or_slope && row->soft_cap > 0) {
-        *tanh = cap_tanh(row, x);
-        scores = lanes_mul_add(*tanh, lanes_broadcast(row->soft_cap), scores);
-    } else {
-        for (int r = 0; r < TH_REGISTERS; r++)
-            scores.vecs[r] = vec_load(row->products + x + r * TH_REGISTER_LANES) * scale + scores.vecs[r];
-    }
+    for (int r = 0; r < TH_REGISTERS; r++)
+        scores.vecs[r] = vec_load(row->products + x + r * TH_REGISTER_LANES) * scale + scores.vecs[r];
     return edge || has_mask ? where_visible(visible, scores, (real)-INFINITY) : scores;
 }
 
-TH_INLINE bool has_cap_or_slope(const th_attention_rows *b)
+TH_INLINE bool has_mask_or_slope(const th_attention_rows *b)
 {
-    return b->soft_cap > 0 || b->slope;
+    return b->keep || b->additive || b->slope;
 }
 
 /* Returns x with masked elements replaced. Masked elements are those whose score is -inf. */
@@ -147,26 +140,25 @@ static bool sees_any_key(const score_row row)
 
 /* Replaces the products of first .. past-1 by scores. The largest lane of the result is the largest score that is not
  * NaN, or -inf. */
-TH_INLINE lanes store_scores(const score_row *row, real *to, bool has_mask, bool cap_or_slope)
+TH_INLINE lanes store_scores(const score_row *row, real *to, bool has_mask)
 {
-    lanes tanh;
     lanes largest[INTERLEAVED];
     for (int c = 0; c < INTERLEAVED; c++)
         largest[c] = lanes_broadcast((real)-INFINITY);
     for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
         step = TH_LANES;
         if (is_at_edge(&row->visible, x)) {
-            const lanes scores = scores_at(row, x, true, has_mask, cap_or_slope, &tanh);
+            const lanes scores = scores_at(row, x, true, has_mask);
             lanes_store(to + x, scores);
             largest[0] = lanes_max(scores, largest[0]);
         } else if (x + INTERLEAVED * TH_LANES > row->visible.keys.past) {
-            const lanes scores = scores_at(row, x, false, has_mask, cap_or_slope, &tanh);
+            const lanes scores = scores_at(row, x, false, has_mask);
             lanes_store(to + x, scores);
             largest[0] = lanes_max(scores, largest[0]);
         } else {
             step = INTERLEAVED * TH_LANES;
             UNROLLED_FOR (int c = 0; c < INTERLEAVED; c++) {
-                const lanes scores = scores_at(row, x + c * TH_LANES, false, has_mask, cap_or_slope, &tanh);
+                const lanes scores = scores_at(row, x + c * TH_LANES, false, has_mask);
                 lanes_store(to + x + c * TH_LANES, scores);
                 largest[c] = lanes_max(scores, largest[c]);
             }
@@ -258,9 +250,9 @@ TH_INLINE void raise_maxima(const th_attention_rows *b, const running_softmax *s
 }
 
 /* Computes the weights of all rows. *b is a copy of *shared, so that the compiler may keep it in registers. has_mask:
- * there are masks to read. drops: there is dropout. cap_or_slope: as in scores_at. */
+ * there are masks or a slope to read. drops: there is dropout. */
 TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running_softmax *state,
-                            bool has_mask, bool drops, bool cap_or_slope)
+                            bool has_mask, bool drops)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0; r < b->rows; r += TH_LANES) {
@@ -268,7 +260,7 @@ TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows 
         lanes row_lanes[TH_LANES]; /* of each row, before they are reduced */
         for (int64_t i = 0; i < rows; i++) {
             const score_row row = score_row_of(b, r + i);
-            row_lanes[i] = store_scores(&row, (real *)b->scores + (r + i) * b->stride, has_mask, cap_or_slope);
+            row_lanes[i] = store_scores(&row, (real *)b->scores + (r + i) * b->stride, has_mask);
         }
         for (int64_t i = rows; i < TH_LANES; i++)
             row_lanes[i] = lanes_broadcast(0);
@@ -296,14 +288,14 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
 {
     const running_softmax state = {maximum, sum, output, width, output_row, fresh};
     const th_attention_rows copy = *b;
-    if (has_cap_or_slope(b))
-        softmax_rows(&copy, b, &state, true, b->dropout != NULL, true);
-    else if (b->keep || b->additive)
-        softmax_rows(&copy, b, &state, true, b->dropout != NULL, false);
+    if (b->soft_cap > 0)
+        cap_products(b);
+    if (has_mask_or_slope(b))
+        softmax_rows(&copy, b, &state, true, b->dropout != NULL);
     else if (b->dropout)
-        softmax_rows(&copy, b, &state, false, true, false);
+        softmax_rows(&copy, b, &state, false, true);
     else
-        softmax_rows(&copy, b, &state, false, false, false);
+        softmax_rows(&copy, b, &state, false, false);
 }
 
 /* -- backward -- */
@@ -311,16 +303,23 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
 /* The operands of one row of the gradient besides its products. */
 typedef struct gradient_row {
     real log_sum_exp, delta, factor;
-    bool of_products;       /* multiply by the cap's derivative */
+    bool capped;            /* multiply by the derivative of cap_products */
     real *pair_gradient;    /* dP, replaced by dS or scale dX; NULL: compute only the weights */
     const real *multiplier; /* begins at column begin; NULL: all are 1 */
 } gradient_row;
 
-TH_INLINE void weight_and_gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier,
-                                      int64_t x, bool edge, bool has_mask, bool cap_or_slope)
+/* 1 - tanh² */
+TH_INLINE lanes tanh_derivative(lanes tanh)
 {
-    lanes tanh;
-    const lanes scores = scores_at(row, x, edge, has_mask, cap_or_slope, &tanh);
+    for (int r = 0; r < TH_REGISTERS; r++)
+        tanh.vecs[r] = vec_mul_add(-tanh.vecs[r], tanh.vecs[r], vec_broadcast(1));
+    return tanh;
+}
+
+TH_INLINE void weight_and_gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier,
+                                      int64_t x, bool edge, bool has_mask)
+{
+    const lanes scores = scores_at(row, x, edge, has_mask);
     lanes weight = lanes_exp(lanes_sub(scores, lanes_broadcast(g->log_sum_exp)));
     lanes gradient = weight;
     if (g->pair_gradient) {
@@ -331,9 +330,8 @@ TH_INLINE void weight_and_gradient_at(const score_row *row, real *to, const grad
         else
             gradient = lanes_add(gradient, minus_delta);
         gradient = lanes_mul(lanes_mul(weight, gradient), lanes_broadcast(g->factor));
-        if (cap_or_slope && row->soft_cap > 0 && g->of_products)
-            for (int r = 0; r < TH_REGISTERS; r++)
-                gradient.vecs[r] *= vec_mul_add(-tanh.vecs[r], tanh.vecs[r], vec_broadcast(1));
+        if (g->capped)
+            gradient = lanes_mul(gradient, tanh_derivative(lanes_load(row->products + x)));
         if (edge || has_mask)
             gradient = replace_masked(scores, gradient, vec_broadcast(0));
         lanes_store(g->pair_gradient + x, gradient);
@@ -346,7 +344,7 @@ TH_INLINE void weight_and_gradient_at(const score_row *row, real *to, const grad
 }
 
 TH_INLINE void store_weights_and_gradient(const th_attention_rows *b, const score_row *row, real *to,
-                                          const gradient_row *g, bool has_mask, bool cap_or_slope)
+                                          const gradient_row *g, bool has_mask)
 {
     lanes masked;
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -358,16 +356,16 @@ TH_INLINE void store_weights_and_gradient(const th_attention_rows *b, const scor
             if (g->pair_gradient)
                 lanes_store(g->pair_gradient + x, lanes_broadcast(0));
         } else if (is_at_edge(&row->visible, x)) {
-            weight_and_gradient_at(row, to, g, multiplier, x, true, has_mask, cap_or_slope);
+            weight_and_gradient_at(row, to, g, multiplier, x, true, has_mask);
         } else {
-            weight_and_gradient_at(row, to, g, multiplier, x, false, has_mask, cap_or_slope);
+            weight_and_gradient_at(row, to, g, multiplier, x, false, has_mask);
         }
     }
 }
 
 TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows *shared, const real *log_sum_exp,
                              const real *delta, bool of_products, real *pair_gradient, bool has_mask, bool drops,
-                             bool cap_or_slope)
+                             bool capped)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0, rows_at_once; r < b->rows; r += rows_at_once) {
@@ -377,10 +375,10 @@ TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows
             const gradient_row g = {.log_sum_exp = log_sum_exp[r + i],
                                     .delta = pair_gradient ? delta[r + i] : 0,
                                     .factor = of_products ? (real)b->scale : 1,
-                                    .of_products = of_products,
+                                    .capped = capped && of_products,
                                     .pair_gradient = pair_gradient ? pair_gradient + (r + i) * b->stride : NULL,
                                     .multiplier = drops ? multiplier + i * (b->end - b->begin) : NULL};
-            store_weights_and_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, has_mask, cap_or_slope);
+            store_weights_and_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, has_mask);
         }
     }
 }
@@ -393,12 +391,13 @@ void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_s
 {
     const th_attention_rows copy = *b;
     const bool drops = b->dropout != NULL;
-    if (has_cap_or_slope(b))
-        gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, true, drops, true);
-    else if (b->keep || b->additive)
-        gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, true, drops, false);
-    else if (drops || !pair_gradient) /* (separate, so that the most common case takes the fewest instructions) */
-        gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, false, drops, false);
+    const bool capped = b->soft_cap > 0;
+    if (capped)
+        cap_products(b);
+    if (has_mask_or_slope(b))
+        gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, true, drops, capped);
+    else if (drops || capped || !pair_gradient) /* (separate: the most common case takes the fewest instructions) */
+        gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, false, drops, capped);
     else
         gradient_rows(&copy, b, log_sum_exp, delta, of_products, pair_gradient, false, false, false);
 }
