@@ -114,7 +114,7 @@ else()
     set(TAPEHEAD_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 
-# tapehead_pkg_config(name private_library...): installs name.pc, made from cmake/name.pc.in.
+# tapehead_pkg_config(NAME private_library...): installs NAME.pc, made from cmake/NAME.pc.in.
 function(tapehead_pkg_config name)
     list(TRANSFORM ARGN REPLACE "^([^/].*)$" "-l\\1" OUTPUT_VARIABLE libraries)
     list(JOIN libraries " " TAPEHEAD_PC_PRIVATE_LIBRARIES)

@@ -20,4 +20,4 @@ PYTHONPATH=$root/bench PYTHONDONTWRITEBYTECODE=1 python3 "$root/bench/studies/ne
     --compiler "gcc $(aarch64-linux-gnu-gcc -dumpfullversion)" >"$build/neon.md"
 mv "$build/neon.md" "$page"
 print_written "$page"
-print_next ../../scripts/platforms/cross.sh aarch64 quick
+print_next ../../scripts/platforms/cross.sh aarch64 kernels
