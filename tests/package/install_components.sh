@@ -3,6 +3,7 @@
 # "models" the build has both libraries.
 #   - No file belongs to two components, and all components together are the whole installation.
 #   - All users can read every file and directory, although the umask of this installation forbids it.
+#   - No folder is empty.
 #   - Links in the installed pages lead to installed files.
 set -eu
 source=$1 build=$2 cmake=$3 version=$4 soversion=$5 models=${6:-}
@@ -52,6 +53,8 @@ installed() {
         sort >"$work/$place.list"
     (cd "$work/$place" && find . -mindepth 1 \( -type d ! -perm -755 \) -o \( -type f ! -perm -644 \)) >"$work/unreadable"
     [ ! -s "$work/unreadable" ] || wrong "other users cannot read these of $place: $(cat "$work/unreadable")"
+    (cd "$work/$place" && find . -type d -empty) >"$work/empty"
+    [ ! -s "$work/empty" ] || wrong "these folders of $place are empty: $(cat "$work/empty")"
 }
 
 for component in runtime devel doc examples; do
