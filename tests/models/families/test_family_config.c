@@ -246,7 +246,7 @@ END_TEST
     "\"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "          \
     "\"vocab_size\": 9"
 
-/* Each family and each kind of scaling. fixtures/hugging_face/configs.txt has the texts of config.json. */
+/* Each family and each kind of scaling. fixtures/families/configs.txt has the texts of config.json. */
 static const char *const written[][2] = {
     {"gpt2", "\"n_layer\": 2, \"n_embd\": 8, \"n_head\": 2, \"vocab_size\": 9, \"scale_attn_weights\": false, "
              "\"scale_attn_by_inverse_layer_idx\": true, \"resid_pdrop\": 0.25"},
@@ -292,7 +292,7 @@ START_TEST(texts_that_are_written)
     FILE *to = open_memstream(&found, &bytes);
     write_all(to);
     fclose(to);
-    FILE *file = fopen(FIXTURES "/hugging_face/configs.txt", "r");
+    FILE *file = fopen(FIXTURES "/families/configs.txt", "r");
     ck_assert_ptr_nonnull(file);
     const char *at = found;
     for (int line = 1; fgets(wanted, sizeof wanted, file); line++) {

@@ -1,4 +1,4 @@
-/* What each field of config.json does in each family, compared with tests/fixtures/hugging_face/fields.txt: the options
+/* What each field of config.json does in each family, compared with tests/fixtures/families/fields.txt: the options
  * that change, or that the file is refused. A line has no entry for what changes nothing. */
 #include <jansson.h>
 #include <stddef.h>
@@ -303,7 +303,7 @@ START_TEST(test_fields)
     FILE *memory_file = open_memstream(&text, &bytes);
     print_family(memory_file, types[_i]);
     fclose(memory_file);
-    FILE *file = fopen(FIXTURES "/hugging_face/fields.txt", "rb");
+    FILE *file = fopen(FIXTURES "/families/fields.txt", "rb");
     ck_assert_ptr_nonnull(file);
     char line[2000], *at = text, *wanted = NULL;
     while ((wanted = fgets(line, sizeof line, file)) != NULL) /* the family's first line */
