@@ -192,7 +192,7 @@ static void set_limits(th_page *page, int64_t most_elements)
     page->attention_limit = most_elements < INT64_MAX / 4 ? 4 * most_elements : most_elements;
     if (most_elements > 0)
         return;
-    page->attention_limit = find_limit(page, attention_bytes, DATA_BYTES / 3 * 2);
+    page->attention_limit = find_limit(page, attention_bytes, (int64_t)DATA_BYTES / 3 * 2);
     page->limit = find_limit(page, tensor_bytes, DATA_BYTES - attention_bytes(page, page->attention_limit));
 }
 
