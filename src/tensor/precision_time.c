@@ -57,8 +57,8 @@ static bool allocate_operands(th_context *ctx, operands *o, const th_machine *ma
     o->x = th_allocate(ctx, o->bytes);
     if (o->x == NULL)
         return false;
-    o->y = o->x + ROWS * WIDTH;
-    o->w = o->y + ROWS * WIDTH;
+    o->y = o->x + (size_t)ROWS * WIDTH;
+    o->w = o->y + (size_t)ROWS * WIDTH;
     o->workspace = (char *)o->w + weights;
     o->workspace += (TH_ALIGNMENT - (uintptr_t)o->workspace % TH_ALIGNMENT) % TH_ALIGNMENT;
     for (int i = 0; i < ROWS * WIDTH; i++)
