@@ -23,7 +23,8 @@ typedef struct th_leaf {
     th_tensor_impl *tensor;
     bool is_copy;                /* the tensor is a copy of an input, and the checker owns it */
     bool checked;                /* the check compares its gradient */
-    th_storage values;           /* outside tensor: its memory during the check; copy: a second copy of the input */
+    th_storage working_values;   /* of an outside tensor: its memory during the check */
+    th_storage initial_values;   /* of a copy: a second copy of the input, which no run changes */
     th_gradient_buffer gradient; /* outside tensor: the gradient buffer during the check */
     struct {
         th_storage *storage;
@@ -41,14 +42,14 @@ typedef struct th_leaf {
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* Values of th_tensor_impl.check_role during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that
- * the function made in this run. */
+/* Values of th_tensor_impl.check_role during a check. 0 is a tensor that the function made in this run. */
 enum {
-    TH_CHECK_OUTSIDE = -1,   /* existed before the check, or outlived the run that made it */
-    TH_CHECK_FIRST_RUN = -2, /* made in the first run; the second run shows whether the function still reads it */
-    TH_CHECK_TEMPORARY = -3, /* made in this run, and converted to the checking type */
-    TH_CHECK_STEP = -4,      /* made in this run, in the memory of the step */
-    TH_CHECK_PERTURBED = -5  /* a result of this run whose last places were changed */
+    TH_CHECK_LEAF = 1,  /* the tensor of an entry of th_checker.leaves */
+    TH_CHECK_OUTSIDE,   /* existed before the check, or outlived the run that made it */
+    TH_CHECK_FIRST_RUN, /* made in the first run; the second run shows whether the function still reads it */
+    TH_CHECK_TEMPORARY, /* made in this run, and converted to the checking type */
+    TH_CHECK_STEP,      /* made in this run, in the memory of the step */
+    TH_CHECK_PERTURBED  /* a result of this run that was multiplied by 1 plus or minus the rounding unit */
 };
 
 /* Settings of the context that the function may change. Every run starts with the same settings. */
@@ -91,7 +92,7 @@ typedef struct th_checker {
     double output_scale;              /* largest finite magnitude in base */
     bool base_is_finite;              /* base has no NaN and no infinity */
     double *noise;                    /* [rows]: see th_checker_measure_noise; NULL: not measured yet */
-    bool perturbs;                    /* this run changes the last places of all results */
+    bool perturbs;                    /* this run multiplies all results by 1 plus or minus the rounding unit */
     th_settings settings;             /* the caller's */
     uint64_t random;
     bool at_kinks; /* see th_check_gradient_at_kinks */
@@ -169,8 +170,8 @@ bool th_checker_end_run(th_checker *checker);
 /* Runs the function from start to end. Writes the output's elements to values[rows]. */
 bool th_checker_compute_output(th_checker *checker, double *values);
 /* Measures how much rounding inside the function changes its outputs at the unchanged inputs. Runs it a few times, and
- * changes the last places of every result that another operation reads. Writes the largest changes to checker->noise.
- * Returns false if a run failed. */
+ * multiplies the elements of every result that another operation reads by 1 plus or minus the rounding unit. Writes the
+ * largest changes to checker->noise. Returns false if a run failed. */
 bool th_checker_measure_noise(th_checker *checker);
 /* Converts an array with the shape of t to row-major doubles. */
 void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, double *values);

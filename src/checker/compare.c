@@ -28,7 +28,8 @@ static double distance_between(double analytic, double numeric)
 }
 
 /* Returns whether two analytic sums, a and b, are equal. They may differ by rounding, which grows with the sum of the
- * magnitudes of their terms. They may also differ by the error of the quotients that confirmed the terms. */
+ * magnitudes of their terms. The terms were confirmed only within the error of the quotients, so the sums may differ by
+ * this error, too. */
 static bool sums_agree(const th_checker *checker, double a, double b, double magnitudes, double error)
 {
     const double relative =
@@ -36,8 +37,8 @@ static bool sums_agree(const th_checker *checker, double a, double b, double mag
     return fabs(a - b) <= relative * magnitudes + error; /* NaN fails */
 }
 
-/* Records the element in the finding if it is worse than the recorded one. A wrong element is worse than an undecided
- * one. */
+/* Records the element in the finding if it is worse than the recorded one. A wrong element is worse than one that the
+ * check cannot tell. */
 static void keep_worse_element(th_finding *finding, int64_t element, double analytic, const th_verdict *verdict)
 {
     const th_verdict_kind kind = finding->verdict.kind;
@@ -51,7 +52,7 @@ static void keep_worse_element(th_finding *finding, int64_t element, double anal
     finding->verdict = *verdict;
 }
 
-/* Selects the finding to report: the first leaf that is wrong, or else the first undecided leaf. */
+/* Selects the finding to report: the first leaf that is wrong, or else the first one that the check cannot tell. */
 static void select_finding(th_finding *selected, const th_finding *finding)
 {
     if (finding->verdict.kind == TH_WRONG || (finding->verdict.kind == TH_CANNOT_TELL && selected->leaf == NULL))
@@ -70,19 +71,19 @@ double th_largest_magnitude(const double *values, int64_t count)
 /* Returns a line in a random direction through a leaf. Writes the direction and the leaf's values. */
 static th_line random_line(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction, double *start)
 {
-    double term_squares = 0, point_squares = 0;
+    double term_squares = 0, start_squares = 0;
     fill_with_coefficients(checker, direction, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++) {
         const double term = gradient[e] * direction[e];
         start[e] = th_checker_element(leaf, e);
         term_squares += term * term;
-        point_squares += start[e] * gradient[e] * start[e] * gradient[e];
+        start_squares += start[e] * gradient[e] * start[e] * gradient[e];
     }
     return (th_line){.leaf = leaf,
                      .direction = direction,
                      .start = start,
                      .term_norm = isfinite(term_squares) ? sqrt(term_squares) : 0,
-                     .point_norm = isfinite(point_squares) ? sqrt(point_squares) : 0};
+                     .gradient_start_norm = isfinite(start_squares) ? sqrt(start_squares) : 0};
 }
 
 static th_finding direction_finding(const th_leaf *leaf, double analytic, const th_verdict *verdict)
@@ -108,7 +109,7 @@ static th_tensor_impl *run_recorded(th_checker *checker)
 /* The arrays of a comparison. */
 typedef struct compare_workspace {
     double *analytic, *numeric;     /* [rows][columns]: the Jacobian; NULL in fast mode */
-    double *selector;               /* [rows]: 1 for the output of a backward, otherwise 0; NULL in fast mode */
+    double *selector;               /* [rows]: a cotangent: 1 for one output, 0 for all others; NULL in fast mode */
     double *cotangent;              /* [rows]: random */
     double *gradient_once;          /* [columns]: the analytic gradient under the cotangent, after one backward */
     double *gradient_twice;         /* [columns]: the same after two backward passes */
@@ -161,7 +162,7 @@ static void check_sums(th_checker *checker, const compare_workspace *work, int64
     const bool once_agrees = sums_agree(checker, work->gradient_once[column], sum, magnitudes, error);
     if (once_agrees && sums_agree(checker, work->gradient_twice[column], 2 * sum, 2 * magnitudes, 2 * error))
         return;
-    finding->nonlinear |= !once_agrees;
+    finding->backward_not_linear |= !once_agrees;
     finding->overwrites |= once_agrees;
     *analytic = once_agrees ? work->gradient_twice[column] : work->gradient_once[column];
     *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once_agrees ? 2 * sum : sum, .error = error};
@@ -204,8 +205,8 @@ static bool compare_element(th_checker *checker, compare_workspace *work, th_lea
     return true;
 }
 
-/* Checks a leaf with analytic and numeric derivatives of 0 only. Longer steps in a random direction must not change the
- * outputs. */
+/* If all derivatives of the leaf are 0, analytic and numeric, checks that longer steps in a random direction do not
+ * change the outputs. */
 static bool compare_zero_derivatives(th_checker *checker, compare_workspace *work, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
@@ -236,7 +237,7 @@ static bool compare_leaf_full(th_checker *checker, compare_workspace *work, th_l
     for (int64_t e = 0; e < leaf->numel; e++)
         if (!compare_element(checker, work, leaf, e, finding))
             return false;
-    return finding->verdict.kind != TH_UNDECIDED || compare_zero_derivatives(checker, work, leaf, finding);
+    return finding->verdict.kind != TH_NO_VERDICT || compare_zero_derivatives(checker, work, leaf, finding);
 }
 
 /* -- fast mode: samples and random directions -- */
@@ -340,7 +341,7 @@ static bool compare_leaf_fast(th_checker *checker, compare_workspace *work, th_l
      * derivatives, a direction may cross kinks of several elements, and the kinks look like a mistake. */
     if ((leaf->numel <= samples && !derivatives_are_zero) || checker->at_kinks)
         return true;
-    for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
+    for (int d = 0; d < directions && finding->verdict.kind == TH_NO_VERDICT; d++)
         if (!compare_direction(checker, work, leaf, derivatives_are_zero && d == 0, finding))
             return false;
     return true;

@@ -1,5 +1,5 @@
-/* The tensors that the function under test reads. They are copies of its inputs, outside parameters and constants, and
- * tensors that the function makes.
+/* The tensors that the function under test reads. They are of three kinds: copies of its inputs; parameters and
+ * constants from outside; tensors that the function makes.
  *
  * An outside tensor keeps its handle and its memory. During the check, its handle points to memory of the checker with
  * the values in the checking type. After the check, the handle points to the old memory again. */
@@ -56,7 +56,7 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
  * tensor is owned and thus contiguous, and so are the new values. */
 static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
-    if (!new_storage(checker->ctx, t, checker->dtype, &leaf->values))
+    if (!new_storage(checker->ctx, t, checker->dtype, &leaf->working_values))
         return false;
     leaf->tensor = t;
     leaf->original.storage = t->storage;
@@ -67,7 +67,7 @@ static bool move_into_checker(th_checker *checker, th_leaf *leaf, th_tensor_impl
     leaf->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_LEAF, -1);
     const th_array source = th_tensor_array(t);
     t->dtype = checker->dtype;
-    t->storage = &leaf->values;
+    t->storage = &leaf->working_values;
     if (t->gradient)
         t->gradient = &leaf->gradient;
     const th_array target = th_tensor_array(t);
@@ -85,7 +85,7 @@ static void move_out_of_checker(th_checker *checker, th_leaf *leaf)
     t->dtype = leaf->original.dtype;
     t->requires_gradient = leaf->original.requires_gradient;
     memcpy(t->axes, leaf->original.axes, sizeof t->axes);
-    free_storage(checker->ctx, &leaf->values);
+    free_storage(checker->ctx, &leaf->working_values);
 }
 
 static void name_parameter(const th_checker *checker, const th_tensor_impl *t, char *name, size_t size)
@@ -98,7 +98,8 @@ static void name_parameter(const th_checker *checker, const th_tensor_impl *t, c
 }
 
 /* Adds a tensor that the function reads for the first time. A tensor that requires a gradient is a parameter, and any
- * other is a constant. A tensor that this run made is a constant of the run; it is converted only from another type. */
+ * other is a constant. A tensor that this run made is a constant, too; it is converted only if it does not have the
+ * checking type. */
 static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
 {
     const bool temporary = t->check_role == 0;
@@ -115,7 +116,7 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
         return;
     }
     leaf->numel = th_tensor_numel(t);
-    t->check_role = temporary ? TH_CHECK_TEMPORARY : (int32_t)leaves->count;
+    t->check_role = temporary ? TH_CHECK_TEMPORARY : TH_CHECK_LEAF;
     if (!leaf->checked)
         return;
     name_parameter(checker, t, leaf->name, sizeof leaf->name);
@@ -156,7 +157,7 @@ static void note_recording_off(th_checker *checker)
         snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
 }
 
-/* Adds or subtracts a unit in the last place of every element of a result. Skips views, because their source was
+/* Multiplies every element of a result by 1 plus or minus the rounding unit. Skips views, because their source was
  * perturbed already. */
 static void perturb_result(th_checker *checker, th_tensor_impl *t)
 {
@@ -183,7 +184,7 @@ static void on_read(th_tensor_impl *t, void *user)
         note_recording_off(checker);
     if (t->check_role == TH_CHECK_STEP)
         convert_constant(checker, t);
-    else if (t->owned && t->check_role <= 0 && t->check_role != TH_CHECK_TEMPORARY)
+    else if (t->owned && t->check_role != TH_CHECK_LEAF && t->check_role != TH_CHECK_TEMPORARY)
         add_read_tensor(checker, t);
 }
 
@@ -201,12 +202,21 @@ static void on_made(th_tensor_impl *t, void *user)
         *entry = t;
 }
 
+/* Returns the leaf of a tensor whose role is TH_CHECK_LEAF. */
+static const th_leaf *leaf_of(const th_checker *checker, const th_tensor_impl *t)
+{
+    int64_t i = 0;
+    while (th_checker_leaf(checker, i)->tensor != t)
+        i++;
+    return th_checker_leaf(checker, i);
+}
+
 static void on_freed(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (t->check_role == TH_CHECK_FIRST_RUN || t->check_role == TH_CHECK_TEMPORARY)
         return;
-    const char *name = t->check_role > 0 ? th_checker_leaf(checker, t->check_role - 1)->name : "";
+    const char *name = t->check_role == TH_CHECK_LEAF ? leaf_of(checker, t)->name : "";
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
             "the function frees %s, which it did not make; a second run of the function is not possible",
             name[0] ? name : "a tensor");
@@ -234,8 +244,8 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
     return text;
 }
 
-/* Copies input i. The copy of a floating input has the checking type and requires a gradient. leaf->values is a second
- * copy, which no run changes. On failure the error is pending. */
+/* Copies input i. The copy of a floating input has the checking type and requires a gradient. On failure the error
+ * is pending. */
 static void copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
@@ -260,11 +270,11 @@ static void copy_input(th_checker *checker, int i, th_tensor *handle)
     *leaf = (th_leaf){
         .tensor = copy, .is_copy = true, .checked = floating, .input_number = i, .numel = th_tensor_numel(copy)};
     snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
-    copy->check_role = (int32_t)checker->leaves.count;
-    if (!new_storage(ctx, copy, copy->dtype, &leaf->values))
+    copy->check_role = TH_CHECK_LEAF;
+    if (!new_storage(ctx, copy, copy->dtype, &leaf->initial_values))
         return;
-    if (leaf->values.data && copy->own_storage.bytes)
-        memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
+    if (leaf->initial_values.data && copy->own_storage.bytes)
+        memcpy(leaf->initial_values.data, copy->own_storage.data, copy->own_storage.bytes);
     if (floating)
         (void)th_set_requires_gradient(copy->handle, true);
 }
@@ -299,15 +309,15 @@ void th_leaves_begin_run(th_checker *checker)
 }
 
 /* Frees the owned tensors that the function made, except parameters, which belong to modules. Tensors of the first run
- * stay until the second run ends. If the second run reads such a tensor, the function keeps it, and the tensor counts
- * as an outside tensor. */
+ * stay until the second run ends. If the second run reads such a tensor, the function under test has kept it from the
+ * first run. It then counts as an outside tensor. */
 static void free_made_tensors(th_checker *checker)
 {
     int64_t n_kept = 0;
     for (int64_t i = 0; i < checker->made_tensors.count; i++) {
         th_tensor_impl **entry = th_pool_at(&checker->made_tensors, i), *t = *entry;
         const bool freed = t->life == TH_LIFE_FREED;
-        if ((t->life != TH_LIFE_LIVE && !freed) || t->check_role > 0 || t->check_role == TH_CHECK_OUTSIDE)
+        if ((t->life != TH_LIFE_LIVE && !freed) || t->check_role == TH_CHECK_LEAF || t->check_role == TH_CHECK_OUTSIDE)
             continue;
         if (t->parameter) {
             t->check_role = TH_CHECK_OUTSIDE;
@@ -329,7 +339,7 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
     th_context *ctx = checker->ctx;
     const th_tensor_impl *t = leaf->tensor;
     th_storage converted = {.block = NULL};
-    const void *first_values = leaf->values.data;
+    const void *initial_values = leaf->initial_values.data;
     const size_t bytes =
         (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory after the elements is uninitialized */
     leaf->version = t->storage->version;
@@ -342,13 +352,13 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
         source.data = leaf->original.storage->data;
         target.data = converted.data;
         th_convert_array(ctx, &target, &source);
-        first_values = converted.data;
+        initial_values = converted.data;
     }
-    if (first_values && bytes) {
+    if (initial_values && bytes) {
         if (checker->runs == 1 && (leaf->is_copy || leaf->checked) &&
-            memcmp(t->storage->data, first_values, bytes) != 0)
+            memcmp(t->storage->data, initial_values, bytes) != 0)
             th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
-        memcpy(t->storage->data, first_values, bytes);
+        memcpy(t->storage->data, initial_values, bytes);
     }
     free_storage(ctx, &converted);
 }
@@ -380,7 +390,7 @@ void th_leaves_end(th_checker *checker)
             move_out_of_checker(checker, leaf);
             continue;
         }
-        free_storage(ctx, &leaf->values);
+        free_storage(ctx, &leaf->initial_values);
         leaf->tensor->life = TH_LIFE_LIVE;
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {

@@ -85,7 +85,7 @@ static void compute_quotients(th_quotients *quotients, const th_line *line, int 
     if (c) {
         quotient[0] = difference_sum / (2 * mean_step);
         bend[0] = checker->at_kinks ? bend_sum : sqrt(bend_sum);
-        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->point_norm) / mean_step;
+        rounding[0] = unit * (sqrt(rounding_square) + fabs(x * quotient[0]) + line->gradient_start_norm) / mean_step;
     }
 }
 

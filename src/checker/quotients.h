@@ -12,9 +12,11 @@ typedef struct th_line {
     double x;                /* the element's value; not used with a direction */
     const double *direction; /* [numel], or NULL: the line moves one element */
     const double *start;     /* [numel]: the leaf's values, if there is a direction */
-    /* With a direction, Euclidean norms over the leaf's elements; 0 without one. */
-    double term_norm;          /* of gradient * direction, the terms of the analytic derivative */
-    double point_norm;         /* of gradient * start: how much rounding of the point changes the output */
+    /* Euclidean norms over the leaf's elements; both are 0 without a direction. */
+    double term_norm;           /* of gradient * direction, the terms of the analytic derivative */
+    double gradient_start_norm; /* of gradient * start: times the rounding unit, the change of the output by rounding of
+                                   the point */
+
     double largest_derivative; /* largest analytic derivative of the leaf; 0: unknown */
     bool longer_steps_only;    /* try only the usual step and longer ones, because no step has changed the output yet */
     bool only_tell_wrong;      /* the leaf is wrong already: only find out whether this derivative is wrong, too */
@@ -56,7 +58,8 @@ static inline double *th_roundings_of(const th_quotients *quotients, int k)
     return th_bends_of(quotients, k) + quotients->count;
 }
 
-/* Returns the factor of all lengths of steps along a line: max(1, |x|) for an element, 1 for a direction. */
+/* Returns the number by which every step length on this line is multiplied: max(1, |x|) for an element, 1 for a
+ * direction. */
 double th_line_step_factor(const th_line *line);
 
 #endif

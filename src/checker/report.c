@@ -139,7 +139,7 @@ static void report_mistake(th_checker *checker, const th_finding *finding)
         th_report_append(report, "  the analytic gradient is not a number\n");
         return;
     }
-    if (!finding->has_wrong_element && finding->nonlinear) {
+    if (!finding->has_wrong_element && finding->backward_not_linear) {
         th_report_append(report,
                          "  each output by itself is right, but several at once are wrong: the rule is not linear in "
                          "the gradient of its output\n");

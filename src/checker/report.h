@@ -16,9 +16,9 @@ typedef struct th_finding {
     const double *analytic_gradient, *numeric_gradient;
     const unsigned char *element_verdict; /* [numel]: th_verdict_kind */
     bool has_wrong_element;               /* the derivative of some output by some element is wrong */
-    bool overwrites;      /* a second backward replaces the gradient of the first instead of adding to it */
-    bool nonlinear;       /* the gradient of a weighted sum of the outputs is not the sum of their gradients */
-    bool along_direction; /* the derivative in a direction is wrong, but no element is known to be wrong */
+    bool overwrites;          /* a second backward replaces the gradient of the first instead of adding to it */
+    bool backward_not_linear; /* the gradient of a weighted sum of the outputs is not the same sum of their gradients */
+    bool along_direction;     /* the verdict is on a derivative in a random direction, not on an element */
     th_shape output_shape;
 } th_finding;
 

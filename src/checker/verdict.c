@@ -131,8 +131,8 @@ static th_verdict judge_usual_step(const derivative *d)
 {
     const int k = TH_USUAL_STEP;
     if (!is_known(d, k) || !isfinite(d->analytic))
-        return (th_verdict){.kind = TH_UNDECIDED};
-    return make_verdict(d, agrees(d, k) ? TH_RIGHT : TH_UNDECIDED, k, rounding(d, k));
+        return (th_verdict){.kind = TH_NO_VERDICT};
+    return make_verdict(d, agrees(d, k) ? TH_RIGHT : TH_NO_VERDICT, k, rounding(d, k));
 }
 
 /* Returns whether quotient n shows that the truncation error of quotient k is small. This error grows with the square
@@ -263,7 +263,7 @@ static th_verdict judge_steps(const derivative *d)
     for (int k = 0; k + 2 < TH_STEPS; k++)
         if (contradicts(d, k))
             return make_verdict(d, TH_WRONG, k + 1, difference(d, k + 1, k + 2) + rounding(d, k + 1));
-    return (th_verdict){.kind = TH_UNDECIDED};
+    return (th_verdict){.kind = TH_NO_VERDICT};
 }
 
 /* -- after the last step: right within the uncertainty, or cannot tell -- */
@@ -415,17 +415,17 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
     const int *order = line->longer_steps_only ? upward_order : usual_order, steps = steps_to_try(comparison, line);
     derivative d = derivative_on_line(quotients, line);
     th_quotients_start_line(quotients);
-    int64_t undecided = quotients->count;
-    for (int i = 0; i < steps && undecided > 0; i++) {
+    int64_t without_verdict = quotients->count;
+    for (int i = 0; i < steps && without_verdict > 0; i++) {
         if (!th_quotients_run_step(quotients, line, TH_USUAL_STEP + order[i]))
             return false;
-        undecided = 0;
+        without_verdict = 0;
         for (int64_t j = 0; j < quotients->count; j++) {
             th_verdict *verdict = &comparison->verdict[j];
             select_derivative(&d, j, analytic[j * stride]);
             if (i == 0)
-                *verdict = line->longer_steps_only ? (th_verdict){.kind = TH_UNDECIDED} : judge_usual_step(&d);
-            else if (verdict->kind == TH_UNDECIDED)
+                *verdict = line->longer_steps_only ? (th_verdict){.kind = TH_NO_VERDICT} : judge_usual_step(&d);
+            else if (verdict->kind == TH_NO_VERDICT)
                 *verdict = judge_steps(&d);
             if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* rounding may explain it */
                 if (!th_checker_measure_noise(quotients->checker))
@@ -433,13 +433,13 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
                 select_derivative(&d, j, analytic[j * stride]);
                 *verdict = judge_steps(&d);
             }
-            undecided += verdict->kind == TH_UNDECIDED;
+            without_verdict += verdict->kind == TH_NO_VERDICT;
         }
     }
     bool doubtful = false;
-    for (int64_t j = 0; j < quotients->count && undecided > 0; j++) {
+    for (int64_t j = 0; j < quotients->count && without_verdict > 0; j++) {
         th_verdict *verdict = &comparison->verdict[j];
-        if (verdict->kind != TH_UNDECIDED)
+        if (verdict->kind != TH_NO_VERDICT)
             continue;
         select_derivative(&d, j, analytic[j * stride]);
         *verdict = judge_uncertain(&d);

@@ -4,7 +4,12 @@
 
 #include "checker/quotients.h"
 
-typedef enum th_verdict_kind { TH_UNDECIDED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_verdict_kind;
+typedef enum th_verdict_kind {
+    TH_NO_VERDICT, /* not compared, or more steps are needed; in a finding: there is nothing to report */
+    TH_RIGHT,
+    TH_WRONG,
+    TH_CANNOT_TELL
+} th_verdict_kind;
 
 /* Why the check cannot tell. */
 typedef enum th_reason {

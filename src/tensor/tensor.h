@@ -83,7 +83,7 @@ typedef struct th_tensor_impl {
     th_gradient_buffer *gradient;     /* of a root; else NULL */
     th_gradient_view gradient_view;   /* its gradient as a view of a root's gradient */
     int32_t tape_uses;                /* of an owned tensor: nodes of the current tape that use it */
-    int32_t check_role;               /* of an owned tensor: its role in a gradient check (checker/checker.h) */
+    int32_t check_role;               /* its role in a gradient check (checker/checker.h); 0: no check, or made in it */
     struct th_tensor_impl *next_free; /* in ctx->owned_free_first or ctx->free_at_clear */
 } th_tensor_impl;
 
