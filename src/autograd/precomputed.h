@@ -1,5 +1,6 @@
 /* Precomputed gradients. A forward may compute the gradients of its inputs (th_op.precomputed), if its backward would
- * have to compute the same values again. For example, th_dense_cross_entropy saves no logits. Forward writes the
+ * have to compute the same values again. For example, th_dense_cross_entropy does not save its logits, so its backward
+ * would have to compute them again. Forward writes the
  * gradients to the gradient buffers of the inputs, and these count as empty until backward. If other code uses such a
  * buffer before backward, the precomputed gradient is lost, and backward computes all gradients. */
 #ifndef TH_AUTOGRAD_PRECOMPUTED_H

@@ -205,8 +205,8 @@ static void copy_option_arrays(language_model *l)
 {
     if (!th_failed(l->base.ctx)) {
         l->base.destroy = release_options;
-        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
-        (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
+        (void)th_score_options_own_arrays(l->base.ctx, &l->options.block.scores, l->base.type);
+        (void)th_score_options_own_arrays(l->base.ctx, &l->options.other_scores, l->base.type);
     }
 }
 

@@ -16,7 +16,7 @@ void th_module_destroy(th_module *m)
         m->first = child->next;
         th_module_destroy(child);
     }
-    th_observers_forget_module(ctx, m);
+    th_observers_notify_forget_module(ctx, m);
     while (m->parameters) {
         th_module_member *p = (th_module_member *)m->parameters;
         m->parameters = p->parameter.next;

@@ -148,7 +148,7 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     l->scale = given.scale;
     l->scores = given.scores;
     l->base.destroy = release_options;
-    if (th_score_options_copy(ctx, &l->scores, l->base.type) != TH_OK)
+    if (th_score_options_own_arrays(ctx, &l->scores, l->base.type) != TH_OK)
         return th_module_finish(&l->base); /* releases l */
     l->query.input = given.query_input ? given.query_input : width;
     l->key.input = given.key_input ? given.key_input : width;

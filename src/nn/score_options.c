@@ -18,7 +18,7 @@ static void clear_factors(th_rotary_scaling *scaling)
     scaling->n_factors = 0;
 }
 
-th_status th_score_options_copy(th_context *ctx, th_score_options *options, const char *operation)
+th_status th_score_options_own_arrays(th_context *ctx, th_score_options *options, const char *operation)
 {
     th_rotary_scaling *scaling = &options->rotary_scaling;
     const bool has_factors =

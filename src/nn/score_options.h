@@ -15,10 +15,11 @@
         M(REAL, rotary_scaling.beta_slow), M(REAL, rotary_scaling.mscale), M(REAL, rotary_scaling.mscale_all_dim),     \
         M(FLAG, rotary_scaling.no_truncate), M(INTEGER, rotary_scaling.n_factors)
 
-/* Replaces the arrays by copies. Removes them if the options do not use them, and after an error. */
-th_status th_score_options_copy(th_context *ctx, th_score_options *options, const char *operation);
+/* Replaces the arrays by copies that the options own. Removes them if the options do not use them, and after an
+ * error. */
+th_status th_score_options_own_arrays(th_context *ctx, th_score_options *options, const char *operation);
 
-/* Replaces the arrays of th_score_options_copy by copies in the memory of the tape's nodes. Backward reads
+/* Replaces the arrays of th_score_options_own_arrays by copies in the memory of the tape's nodes. Backward reads
  * them, even after the layer is freed. Returns false with an error pending. */
 bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation);
 

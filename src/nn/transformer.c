@@ -146,7 +146,7 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
                             o->encoder_layers,    o->decoder_layers};
     if (th_check_positive_sizes(ctx, type, 7, name, size) != TH_OK)
         return ctx->error;
-    if ((unsigned)o->positions > TH_POSITIONS_NONE)
+    if ((unsigned)o->positions > TH_POSITIONS_NOT_ADDED)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown kind of positions: %d", (int)o->positions);
     if (o->shared_embeddings && o->source_vocabulary != o->target_vocabulary)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
@@ -171,7 +171,7 @@ static void copy_option_arrays(transformer *t)
 {
     if (!th_failed(t->base.ctx)) {
         t->base.destroy = release_options;
-        (void)th_score_options_copy(t->base.ctx, &t->options.block.scores, t->base.type);
+        (void)th_score_options_own_arrays(t->base.ctx, &t->options.block.scores, t->base.type);
     }
 }
 

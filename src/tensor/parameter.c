@@ -220,7 +220,7 @@ void th_parameter_free(th_tensor_impl *t)
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
         return;
-    th_observers_forget_parameter(t->ctx, t);
+    th_observers_notify_forget_parameter(t->ctx, t);
     t->parameter = false; /* th_tensor_free does not free parameters */
     th_tensor_free(th_handle_of(t));
 }
@@ -328,11 +328,11 @@ static void move_to_successor(th_tensor_impl *t)
 
 th_status th_parameters_move(th_context *ctx, const char *operation)
 {
-    const bool proceed = ctx->error == TH_OK && th_observers_reserve(ctx, operation) == TH_OK;
+    const bool proceed = ctx->error == TH_OK && th_observers_notify_reserve(ctx, operation) == TH_OK;
     if (proceed)
-        th_observers_move(ctx);
+        th_observers_notify_move(ctx);
     else
-        th_observers_unreserve(ctx);
+        th_observers_notify_unreserve(ctx);
     while (ctx->moving_entries) {
         th_parameter_entry *entry = ctx->moving_entries;
         ctx->moving_entries = entry->next_moving;

@@ -12,7 +12,7 @@ void th_observe_parameters(th_context *ctx, const void *object, const th_paramet
     attachment->observer = observer;
 }
 
-th_status th_observers_reserve(th_context *ctx, const char *operation)
+th_status th_observers_notify_reserve(th_context *ctx, const char *operation)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->reserve &&
@@ -21,35 +21,35 @@ th_status th_observers_reserve(th_context *ctx, const char *operation)
     return TH_OK;
 }
 
-void th_observers_unreserve(th_context *ctx)
+void th_observers_notify_unreserve(th_context *ctx)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->unreserve)
             attachment->observer->unreserve(ctx, attachment->object);
 }
 
-void th_observers_move(th_context *ctx)
+void th_observers_notify_move(th_context *ctx)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->move)
             attachment->observer->move(ctx, attachment->object);
 }
 
-void th_observers_read(th_context *ctx)
+void th_observers_notify_read(th_context *ctx)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->read)
             attachment->observer->read(ctx, attachment->object);
 }
 
-void th_observers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
+void th_observers_notify_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->forget_parameter)
             attachment->observer->forget_parameter(ctx, attachment->object, parameter);
 }
 
-void th_observers_forget_module(th_context *ctx, const void *module)
+void th_observers_notify_forget_module(th_context *ctx, const void *module)
 {
     for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
         if (attachment->observer && attachment->observer->forget_module)

@@ -24,13 +24,13 @@ typedef struct th_parameter_observer {
 /* Makes an object an observer, until it is detached. It must be attached (tensor/attachment.h). */
 void th_observe_parameters(th_context *ctx, const void *object, const th_parameter_observer *observer);
 
-/* Each function calls the function of the same name of all observers of the context. th_observers_reserve stops at the
- * first error. */
-th_status th_observers_reserve(th_context *ctx, const char *operation);
-void th_observers_unreserve(th_context *ctx);
-void th_observers_move(th_context *ctx);
-TH_PRIVATE_API void th_observers_read(th_context *ctx);
-void th_observers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter);
-void th_observers_forget_module(th_context *ctx, const void *module);
+/* Each function th_observers_notify_X calls the function X of all observers of the context. th_observers_notify_reserve
+ * stops at the first error. */
+th_status th_observers_notify_reserve(th_context *ctx, const char *operation);
+void th_observers_notify_unreserve(th_context *ctx);
+void th_observers_notify_move(th_context *ctx);
+TH_PRIVATE_API void th_observers_notify_read(th_context *ctx);
+void th_observers_notify_forget_parameter(th_context *ctx, const th_tensor_impl *parameter);
+void th_observers_notify_forget_module(th_context *ctx, const void *module);
 
 #endif

@@ -25,7 +25,7 @@ static void add_end_token(const th_config *c, int64_t token, th_foreign_config *
     if (ignored)
         return;
     if (described->n_end_tokens == TH_MAX_END_TOKENS)
-        th_config_refuse(c, "\"%s\" has more than 64 tokens", "eos_token_id");
+        th_config_fail(c, "\"eos_token_id\" has more than %d tokens", (int)TH_MAX_END_TOKENS);
     else
         described->end_tokens[described->n_end_tokens++] = token;
 }

@@ -33,13 +33,14 @@ typedef struct th_parameter_list {
     int64_t count;
 } th_parameter_list;
 
-/* Checks the arguments of saving and loading (a usable module, a path, values), then makes the list. o may be NULL.
- * Returns TH_ERROR_ARGUMENT if o has parameters of other modules. Call th_parameter_list_end even after an error. */
-th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
+/* Makes the list. o may be NULL. The parameters of m may have shapes only. Returns TH_ERROR_ARGUMENT if o has
+ * parameters of other modules. Call th_parameter_list_end even after an error. */
+th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o,
                                  const char *operation);
-/* Makes the list without these checks. The parameters of m may have shapes only. */
-th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_module *m, const th_optimizer *o,
-                                           const char *operation);
+/* Makes the list for saving to a file, or for loading from one. First checks that m is usable and has values, and that
+ * path is not NULL. */
+th_status th_parameter_list_make_for_file(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                                          const char *path, const char *operation);
 /* Releases the list. */
 void th_parameter_list_end(th_parameter_list *list);
 /* Finds each parameter in the file. Sets used[i] if file->by_name[i] belongs to a parameter. Reports parameters that

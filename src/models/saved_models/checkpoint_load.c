@@ -71,8 +71,8 @@ static th_status read_moment(const th_safetensors_entry *entry, const th_optimiz
     const size_t bytes = part.end - part.begin;
     if (bytes == 0)
         return TH_OK;
-    const th_status status = th_safetensors_file_bytes(o->ctx, entry->file, entry->begin + (int64_t)part.begin,
-                                                       part.data, bytes, operation_that_changes);
+    const th_status status = th_safetensors_file_read(o->ctx, entry->file, entry->begin + (int64_t)part.begin,
+                                                      part.data, bytes, operation_that_changes);
     const th_array read = {
         .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
     if (status == TH_OK)
@@ -167,7 +167,7 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     th_parameter_list list;
     th_safetensors *file = NULL;
     json_t *state = NULL;
-    th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
+    th_status status = th_parameter_list_make_for_file(&list, c.model, c.optimizer, path, operation);
     if (status == TH_OK)
         status = th_check_numbers(&c, operation);
     if (status == TH_OK && (file = open_checkpoint(list.ctx, path, operation)) == NULL)

@@ -66,7 +66,8 @@ static th_status check_arguments(saving *s)
     if (s->group && (c->model == NULL || c->model->ctx != s->group->ctx))
         return th_fail(s->group->ctx, TH_ERROR_ARGUMENT, operation, "the model %s",
                        c->model ? "belongs to another context than the optimizer" : "is NULL");
-    th_status status = th_parameter_list_make(&s->list, c->model, c->optimizer, s->writes ? s->path : "", operation);
+    th_status status =
+        th_parameter_list_make_for_file(&s->list, c->model, c->optimizer, s->writes ? s->path : "", operation);
     if (status == TH_OK && c->optimizer && c->optimizer->shards.processes > 1 && s->group == NULL)
         return th_fail(s->list.ctx, TH_ERROR_STATE, operation, "the group of %s has been freed",
                        c->optimizer->rule->name);

@@ -1,5 +1,5 @@
-/* The last tensor of a checkpoint has its checksums (CRC-32C). There is one checksum for each other tensor, in the
- * order of the file. The last checksum is for all bytes before the tensors. */
+/* The last tensor of a checkpoint contains the checksums (CRC-32C) of the file. There is one checksum for each other
+ * tensor, in the order of the file. The last checksum is for all bytes before the tensors. */
 #include <string.h>
 
 #include "models/core/context.h"
@@ -13,20 +13,30 @@ static th_status fail_file(const th_safetensors_file *file, th_context *ctx, con
 static th_status read_checksum(th_context *ctx, const th_safetensors_entry *checksums, int64_t i, const char *operation,
                                uint32_t *checksum)
 {
-    return th_safetensors_file_bytes(ctx, checksums->file, checksums->begin + i * 4, checksum, sizeof *checksum,
-                                     operation);
+    return th_safetensors_file_read(ctx, checksums->file, checksums->begin + i * 4, checksum, sizeof *checksum,
+                                    operation);
 }
 
 /* Returns the tensor with the checksums. Returns NULL with the error pending if there is no such tensor. */
 static const th_safetensors_entry *find_checksums(const th_safetensors *f, const char *operation)
 {
+    if (f->n_files != 1) {
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "a checkpoint is one file, but the index names %lld files",
+                (long long)f->n_files);
+        return NULL;
+    }
     const th_safetensors_file *file = &f->file[0];
     const th_safetensors_entry *checksums = file->count > 0 ? &file->entry[file->count - 1] : NULL;
-    if (f->n_files == 1 && checksums && strcmp(checksums->tensor.name, TH_CHECKSUMS_NAME) == 0 &&
-        checksums->tensor.shape.ndim == 1 && checksums->tensor.shape.size[0] == file->count &&
-        strcmp(checksums->tensor.type, "U32") == 0)
+    if (checksums == NULL || strcmp(checksums->tensor.name, TH_CHECKSUMS_NAME) != 0) {
+        fail_file(file, f->ctx, operation, "it is not a checkpoint: its last tensor is not \"" TH_CHECKSUMS_NAME "\"");
+        return NULL;
+    }
+    const th_shape *shape = &checksums->tensor.shape;
+    if (shape->ndim == 1 && shape->size[0] == file->count && strcmp(checksums->tensor.type, "U32") == 0)
         return checksums;
-    fail_file(file, f->ctx, operation, "it is not a checkpoint: its last tensor is not \"" TH_CHECKSUMS_NAME "\"");
+    th_fail(f->ctx, TH_ERROR_FILE, operation,
+            "%.300s: it is not a checkpoint: \"" TH_CHECKSUMS_NAME "\" is %s %s; it must be U32 %s", file->path,
+            checksums->tensor.type, TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(1, &file->count));
     return NULL;
 }
 

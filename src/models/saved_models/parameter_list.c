@@ -27,8 +27,8 @@ static int64_t count_parameters(const th_module *m)
     return count;
 }
 
-th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_module *m, const th_optimizer *o,
-                                           const char *operation)
+th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                                 const char *operation)
 {
     *list = (th_parameter_list){0};
     th_context *ctx = m->ctx;
@@ -55,12 +55,12 @@ th_status th_parameter_list_make_unchecked(th_parameter_list *list, const th_mod
     return TH_OK;
 }
 
-th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
-                                 const char *operation)
+th_status th_parameter_list_make_for_file(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                                          const char *path, const char *operation)
 {
     *list = (th_parameter_list){0};
     const th_status status = check_arguments(m, path, operation);
-    return status == TH_OK ? th_parameter_list_make_unchecked(list, m, o, operation) : status;
+    return status == TH_OK ? th_parameter_list_make(list, m, o, operation) : status;
 }
 
 void th_parameter_list_end(th_parameter_list *list)
@@ -147,7 +147,7 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
 
 th_status th_parameter_list_load_values(const th_parameter_list *list, const char *operation)
 {
-    th_observers_read(list->ctx);
+    th_observers_notify_read(list->ctx);
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         if (p->entry == NULL)

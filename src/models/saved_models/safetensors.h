@@ -49,9 +49,9 @@ void th_safetensors_sort(const th_safetensors_entry **by_name, int64_t count);
 const th_safetensors_entry *th_safetensors_search(const th_safetensors_entry *const *by_name, int64_t count,
                                                   const char *name);
 
-/* Reads `bytes` at `begin` of the file. TH_ERROR_FILE. */
-th_status th_safetensors_file_bytes(th_context *ctx, const th_safetensors_file *file, int64_t begin, void *to,
-                                    size_t bytes, const char *operation);
+/* Reads `bytes` bytes, which begin at byte `begin` of the file. TH_ERROR_FILE. */
+th_status th_safetensors_file_read(th_context *ctx, const th_safetensors_file *file, int64_t begin, void *to,
+                                   size_t bytes, const char *operation);
 /* Reads into a tensor of the same shape and a type that fits. TH_ERROR_FILE if reading fails, or if an element does
  * not fit the type. */
 th_status th_safetensors_entry_read(const th_safetensors_entry *entry, const th_tensor_impl *t, const char *operation);

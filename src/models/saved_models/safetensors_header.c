@@ -271,7 +271,7 @@ static bool make_table(opening *o)
 static bool read_header(opening *o)
 {
     static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = TH_SAFETENSORS_MAX_DEPTH};
-    if (th_safetensors_file_bytes(o->source.ctx, o->file, 8, o->text, o->text_bytes, o->source.operation) != TH_OK)
+    if (th_safetensors_file_read(o->source.ctx, o->file, 8, o->text, o->text_bytes, o->source.operation) != TH_OK)
         return false;
     if (o->text[0] != '{')
         return fail(o, "its header does not begin with {");
@@ -291,7 +291,7 @@ static bool read_file(opening *o, int64_t file_bytes)
     unsigned char length[8];
     if (file_bytes < 8)
         return fail(o, "it is too short for a safetensors file");
-    if (th_safetensors_file_bytes(o->source.ctx, o->file, 0, length, sizeof length, o->source.operation) != TH_OK)
+    if (th_safetensors_file_read(o->source.ctx, o->file, 0, length, sizeof length, o->source.operation) != TH_OK)
         return false;
     uint64_t header = 0;
     for (int i = 7; i >= 0; i--)

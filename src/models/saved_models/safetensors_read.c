@@ -54,8 +54,8 @@ static const th_safetensors_entry *find_entry(const th_safetensors *file, const 
 
 /* -- bytes and elements -- */
 
-th_status th_safetensors_file_bytes(th_context *ctx, const th_safetensors_file *file, int64_t begin, void *to,
-                                    size_t bytes, const char *operation)
+th_status th_safetensors_file_read(th_context *ctx, const th_safetensors_file *file, int64_t begin, void *to,
+                                   size_t bytes, const char *operation)
 {
     const ssize_t got = th_read_bytes_at(file->descriptor, to, bytes, (off_t)begin);
     if (got >= 0 && (size_t)got == bytes)
@@ -90,8 +90,8 @@ static th_status read_converted(const th_safetensors_entry *entry, const th_tens
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t done = 0, n; done < numel; done += n) {
         n = numel - done < max ? numel - done : max;
-        if (th_safetensors_file_bytes(t->ctx, entry->file, entry->begin + done * from_bytes, chunk,
-                                      (size_t)(n * from_bytes), operation) != TH_OK)
+        if (th_safetensors_file_read(t->ctx, entry->file, entry->begin + done * from_bytes, chunk,
+                                     (size_t)(n * from_bytes), operation) != TH_OK)
             return th_error_code(t->ctx);
         if (!th_safetensors_convert(n, t->dtype, converted, entry->type, chunk))
             return fail(t->ctx, entry, operation, unfit);
@@ -111,7 +111,7 @@ static th_status read_bytes(th_context *ctx, const th_safetensors_entry *entry, 
     const th_file_part part = {entry->file->descriptor, entry->begin, (size_t)entry->tensor.bytes};
     if (th_part_read(ctx, &part, data))
         return TH_OK;
-    return th_safetensors_file_bytes(ctx, entry->file, part.begin, data, part.bytes, operation);
+    return th_safetensors_file_read(ctx, entry->file, part.begin, data, part.bytes, operation);
 }
 
 th_status th_safetensors_entry_read(const th_safetensors_entry *entry, const th_tensor_impl *t, const char *operation)
@@ -133,7 +133,7 @@ th_status th_safetensors_range_checksum(th_context *ctx, const th_safetensors_fi
     *crc = 0;
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = bytes - done < CHUNK ? bytes - done : CHUNK;
-        if (th_safetensors_file_bytes(ctx, file, begin + done, chunk, (size_t)n, operation) != TH_OK)
+        if (th_safetensors_file_read(ctx, file, begin + done, chunk, (size_t)n, operation) != TH_OK)
             return th_error_code(ctx);
         *crc = th_crc32c(*crc, chunk, (size_t)n);
     }

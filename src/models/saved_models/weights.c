@@ -13,7 +13,7 @@ th_status th_weights_save(th_module *m, const char *path)
     static const char operation[] = "weights_save";
     static const th_named_text format = {"format", "pt"}; /* transformers needs it to recognize the framework */
     th_parameter_list list;
-    th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
+    th_status status = th_parameter_list_make_for_file(&list, m, NULL, path, operation);
     const size_t bytes = (size_t)(list.count + 1) * sizeof(th_safetensors_item);
     th_safetensors_item *tensors = status == TH_OK ? th_allocate(list.ctx, bytes) : NULL;
     if (status == TH_OK && tensors == NULL)
@@ -76,7 +76,7 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     const th_weights_options given = options ? *options : (th_weights_options){0};
     th_parameter_list list;
     bool checkpoint;
-    th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
+    th_status status = th_parameter_list_make_for_file(&list, m, NULL, path, operation);
     th_safetensors *file = status == TH_OK ? open_weights(list.ctx, path, &checkpoint, operation) : NULL;
     if (status == TH_OK)
         status = file ? compare_parameters(file, &list, path, &given, operation) : th_error_code(list.ctx);
@@ -102,7 +102,7 @@ static void compare_shapes(th_module *model, void *user)
     static const th_weights_options all = {0};
     const expectation *e = user;
     th_parameter_list list;
-    if (th_parameter_list_make_unchecked(&list, model, NULL, e->operation) == TH_OK)
+    if (th_parameter_list_make(&list, model, NULL, e->operation) == TH_OK)
         (void)(compare_parameters(e->file, &list, e->path, &all, e->operation) == TH_OK);
     else
         th_fail(e->file->ctx, th_error_code(model->ctx), e->operation, "the list of parameters: out of memory");

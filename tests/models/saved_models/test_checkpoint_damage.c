@@ -220,6 +220,33 @@ START_TEST(tensors_that_do_not_fit_are_not_read)
 }
 END_TEST
 
+START_TEST(an_index_is_not_a_checkpoint)
+{
+    static const char index[] = "{\"weight_map\":{}}";
+    const char *file = in_folder("model.safetensors.index.json");
+    write_bytes(file, index, strlen(index));
+    expect_status(th_checkpoint_verify(ctx, file), TH_ERROR_FILE,
+                  "checkpoint_verify: a checkpoint is one file, but the index names 0 files");
+}
+END_TEST
+
+/* _i: another type, another number of checksums, another number of axes. */
+START_TEST(checksums_of_another_type_or_shape_are_rejected)
+{
+    static const char *const described[] = {"\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+                                            "\"U32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+                                            "\"U32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}"},
+                             *const found[] = {"F32 (1)", "U32 (2)", "U32 (1, 1)"};
+    char bytes[128] = {0}, words[128];
+    const uint64_t header =
+        (uint64_t)snprintf(bytes + 8, sizeof bytes - 8, "{\".checksums\":{\"dtype\":%s", described[_i]);
+    memcpy(bytes, &header, sizeof header);
+    write_bytes(path, bytes, 8 + (size_t)header + (_i == 1 ? 8 : 4));
+    snprintf(words, sizeof words, "it is not a checkpoint: \".checksums\" is %s; it must be U32 (1)", found[_i]);
+    expect_status(load(), TH_ERROR_FILE, words);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("damaged checkpoints", setup, teardown);
@@ -230,5 +257,7 @@ int main(void)
     tcase_add_test(tests, moments_without_steps_are_unexpected);
     tcase_add_loop_test(tests, moments_of_another_type_or_shape_are_rejected, 0, 2);
     tcase_add_test(tests, tensors_that_do_not_fit_are_not_read);
+    tcase_add_test(tests, an_index_is_not_a_checkpoint);
+    tcase_add_loop_test(tests, checksums_of_another_type_or_shape_are_rejected, 0, 3);
     return run_suites();
 }
