@@ -203,7 +203,7 @@ static span next_piece(th_gradient_exchange *x, int owner)
 /* Returns the sum of one of this process's nodes: the last one is in the block's own gradient. */
 static char *own_node(const th_optimizer *o, const th_parameter_block *block, int node)
 {
-    return node < o->shards.n_open ? th_shards_node_data(o, block, node) : block->gradient;
+    return node < o->shards.n_open ? th_shards_node_gradient(o, block, node) : block->gradient;
 }
 
 /* Returns where the piece of a node is: received, or this process's own. */

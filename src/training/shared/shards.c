@@ -55,8 +55,8 @@ static void free_sums(th_optimizer *o)
     while (o->shards.sums) {
         th_shard_sums *sums = o->shards.sums;
         o->shards.sums = sums->next;
-        while (sums->n_nodes > 0)
-            th_release_numbers(o->ctx, sums->node[--sums->n_nodes], sums->bytes);
+        while (sums->n_allocated > 0)
+            th_release_numbers(o->ctx, sums->node_gradient[--sums->n_allocated], sums->bytes);
         th_release(o->ctx, sums, sizeof *sums);
     }
 }
@@ -94,9 +94,9 @@ static th_shard_sums *find_sums(const th_optimizer *o, const th_parameter_block 
     return sums;
 }
 
-char *th_shards_node_data(const th_optimizer *o, const th_parameter_block *block, int index)
+char *th_shards_node_gradient(const th_optimizer *o, const th_parameter_block *block, int index)
 {
-    return find_sums(o, block)->node[index];
+    return find_sums(o, block)->node_gradient[index];
 }
 
 /* Ensures that the block has memory for one more open node. */
@@ -111,13 +111,13 @@ static th_status ensure_node_memory(th_optimizer *o, th_parameter_block *block)
         *sums = (th_shard_sums){.block = block, .bytes = block->gradient_bytes, .next = o->shards.sums};
         o->shards.sums = sums;
     }
-    if (o->shards.n_open < sums->n_nodes)
+    if (o->shards.n_open < sums->n_allocated)
         return TH_OK;
-    if (th_allocate_numbers(ctx, sums->bytes, &sums->node[sums->n_nodes], o->rule->name) != TH_OK)
+    if (th_allocate_numbers(ctx, sums->bytes, &sums->node_gradient[sums->n_allocated], o->rule->name) != TH_OK)
         return ctx->error;
-    if (sums->node[sums->n_nodes])
-        memset(sums->node[sums->n_nodes], 0, sums->bytes);
-    sums->n_nodes++;
+    if (sums->node_gradient[sums->n_allocated])
+        memset(sums->node_gradient[sums->n_allocated], 0, sums->bytes);
+    sums->n_allocated++;
     return TH_OK;
 }
 
@@ -146,9 +146,10 @@ static void add_chunk(void *shared, int64_t index, int worker)
         memcpy(work->to + offset, work->b + offset, (size_t)n * work->element);
 }
 
-static char *node_data(const th_optimizer *o, const th_parameter_block *block, int node)
+/* Returns the gradient of an open node, or of the current shard if node is CURRENT. */
+static char *gradient_of(const th_optimizer *o, const th_parameter_block *block, int node)
 {
-    return node == CURRENT ? block->gradient : th_shards_node_data(o, block, node);
+    return node == CURRENT ? block->gradient : th_shards_node_gradient(o, block, node);
 }
 
 /* Computes to = a + b for the gradients of all blocks, or to = b if copy. Each is the index of an open node, or
@@ -163,9 +164,9 @@ static void add_gradients(const th_optimizer *o, int to, int a, int b, bool copy
         addition work = {.kernels = th_context_kernels(o->ctx, r.block->dtype),
                          .element = element,
                          .numel = (int64_t)((r.end - r.begin) / element),
-                         .to = node_data(o, r.block, to) + r.begin,
-                         .a = copy ? NULL : node_data(o, r.block, a) + r.begin,
-                         .b = node_data(o, r.block, b) + r.begin};
+                         .to = gradient_of(o, r.block, to) + r.begin,
+                         .a = copy ? NULL : gradient_of(o, r.block, a) + r.begin,
+                         .b = gradient_of(o, r.block, b) + r.begin};
         th_parallel(o->ctx->threads, (work.numel + CHUNK - 1) / CHUNK, add_chunk, &work);
     }
 }

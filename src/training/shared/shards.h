@@ -7,12 +7,13 @@
 #include "tensor/context_struct.h"
 #include "training/shared/shard_nodes.h"
 
-/* The open nodes' gradients of a parameter block, which are not yet added to the block's gradient. */
+/* For one parameter block: the gradients of the open nodes. A node is open until its sum is added to its sibling's sum,
+ * or to the block's gradient. */
 typedef struct th_shard_sums {
     struct th_parameter_block *block;
-    size_t bytes;                   /* of each node */
-    void *node[TH_MAX_SHARD_NODES]; /* the gradient of each open node */
-    int n_nodes;                    /* allocated */
+    size_t bytes;                            /* of each gradient */
+    void *node_gradient[TH_MAX_SHARD_NODES]; /* [n_allocated]: the open nodes use the first th_shard_state.n_open */
+    int n_allocated;
     struct th_shard_sums *next;
 } th_shard_sums;
 
@@ -40,7 +41,7 @@ typedef struct th_shard_state {
     uint32_t random_calls[TH_STREAM_COUNT]; /* of each random stream, before the first shard */
 } th_shard_state;
 
-/* Checks the options shards and group, and allocates the state. Returns TH_ERROR_ARGUMENT or TH_ERROR_MEMORY. */
+/* Checks the options `shards` and `group`, and allocates the state. Returns TH_ERROR_ARGUMENT or TH_ERROR_MEMORY. */
 th_status th_shards_init(th_optimizer *o, int shards, th_group *group);
 /* Frees the state. */
 void th_shards_free(th_optimizer *o);
@@ -49,8 +50,9 @@ void th_shards_discard_sums(th_optimizer *o);
 
 /* Returns TH_ERROR_STATE if the program has not computed all shards of this process. */
 th_status th_shards_check_complete(const th_optimizer *o);
-/* Marks the parameters that the step must update. Without a loop, the step has one shard, and its gradients count.
- * After a loop, the step does not update a parameter whose gradient was emptied, for example because it was frozen. */
+/* Marks the parameters that the step must update. Without a loop, the step has one shard, and every parameter that has
+ * a gradient is updated. After a loop, the step does not update a parameter whose gradient was emptied, for example
+ * because it was frozen. */
 void th_shards_mark_due(th_optimizer *o);
 /* Adds the open nodes to the gradients of the blocks. In one process, the gradients then are sums over all shards. */
 void th_shards_add_open_nodes(th_optimizer *o);
@@ -61,6 +63,6 @@ th_status th_shards_sum_losses(const th_optimizer *o, const th_weighted_loss *lo
 void th_shards_end_loop(th_optimizer *o);
 
 /* Returns the gradient of an open node: open[index], for the elements of a block. */
-char *th_shards_node_data(const th_optimizer *o, const struct th_parameter_block *block, int index);
+char *th_shards_node_gradient(const th_optimizer *o, const struct th_parameter_block *block, int index);
 
 #endif
