@@ -1,225 +1,365 @@
-/* Newton-Schulz iterations (orthogonalize.h), as products of the short side. */
+/* Newton-Schulz iterations (orthogonalize.h). The iteration works on a copy X (m, n) of the matrix, or of its transpose,
+ * with m >= n. Its rows are padded with zeros to whole tiles. So all operands of the three products are read in place:
+ *
+ *     gram = X^T X,  update = a I + b gram + c gram gram,  X = X update
+ *
+ * The first two results are symmetric: only panels of columns down to the diagonal are computed, then mirrored. A sum
+ * over k consists of blocks of STEPS steps, each one chain of fused multiply-adds from 0, which are added in order. */
 #include "kernels/products/orthogonalize.h"
 
 #include <float.h>
 #include <math.h>
 
-#include "kernels/kernels.h"
-#include "kernels/products/product.h"
+#include "kernels/machine/parallel.h"
+#include "kernels/product_block.h"
+#include "kernels/products/product_backends.h"
+#include "kernels/products/product_plan.h"
 #include "kernels/sizes.h"
 
-/* The iteration of one shape. The short side of a matrix X has n elements, and G = X X^T or X^T X is (n, n). */
-typedef struct iteration {
-    th_machine machine;
+enum {
+    STEPS = 256,       /* of a block of k: a panel of B then stays in the L1 cache */
+    ROW_BLOCK = 96,    /* rows of X that a task computes or copies: whole tiles */
+    SQUARES_PARTS = 32 /* of a matrix, for the sum of its squares */
+};
+
+/* What all matrices of one shape share. */
+typedef struct shape {
     const th_kernels *kernels;
+    th_product_kernels multiply;
     th_dtype dtype;
-    int64_t size; /* bytes of an element */
-    int64_t rows, columns, n;
+    int64_t size;           /* bytes of an element */
+    int64_t rows, columns;  /* of the matrix */
+    int64_t m, n;           /* the larger and the smaller of these */
+    int64_t padded, stride; /* n in whole tiles; elements from row to row of X, gram and update */
+    size_t x_bytes, gram_bytes;
+} shape;
+
+/* One matrix, and the scratch memory for it. */
+typedef struct iteration {
+    const shape *shape;
     int threads;
-    char *x, *gram, *square; /* (rows, columns), (n, n), (n, n) */
-    void *workspace;         /* of the products */
+    char *matrix;         /* (rows, columns) */
+    char *x, *next;       /* (m, stride) */
+    char *gram, *update;  /* (padded, stride) */
+    const double *weight; /* a, b, c of this step */
+    double factor;        /* of the copy to X */
+    double squares[SQUARES_PARTS];
 } iteration;
 
-/* gram = X X^T or X^T X */
-static th_product gram_product(const iteration *s, const void *x)
+/* Sets *bytes to those of rows x columns elements, aligned. Returns false if a size_t cannot hold them. */
+static bool matrix_bytes(int64_t rows, int64_t columns, int64_t size, size_t *bytes)
 {
-    const bool wide = s->rows <= s->columns;
-    const int64_t across = wide ? s->columns : 1, along = wide ? 1 : s->columns;
-    return (th_product){.m = s->n,
-                        .n = s->n,
-                        .k = wide ? s->columns : s->rows,
-                        .a = x,
-                        .a_row = across,
-                        .a_col = along,
-                        .b = x,
-                        .b_row = along,
-                        .b_col = across,
-                        .c = s->gram,
-                        .c_row = s->n,
-                        .c_col = 1};
+    return !__builtin_mul_overflow(rows, columns, bytes) && !__builtin_mul_overflow(*bytes, size, bytes) &&
+           !__builtin_add_overflow(*bytes, (size_t)TH_ALIGNMENT, bytes) &&
+           (*bytes = *bytes / TH_ALIGNMENT * TH_ALIGNMENT) > 0;
 }
 
-/* square = gram gram */
-static th_product square_product(const iteration *s)
+/* Fills *s; returns false if its sizes are too large. */
+static bool set_shape(shape *s, const th_machine *machine, th_dtype dtype, int64_t rows, int64_t columns)
 {
-    return (th_product){.m = s->n,
-                        .n = s->n,
-                        .k = s->n,
-                        .a = s->gram,
-                        .a_row = s->n,
-                        .a_col = 1,
-                        .b = s->gram,
-                        .b_row = s->n,
-                        .b_col = 1,
-                        .c = s->square,
-                        .c_row = s->n,
-                        .c_col = 1};
+    *s = (shape){.kernels = th_kernels_for(machine, dtype),
+                 .multiply = th_product_kernels_of(machine, dtype, TH_PRECISION_FLOAT32),
+                 .dtype = dtype,
+                 .size = th_element_size(dtype),
+                 .rows = rows,
+                 .columns = columns,
+                 .m = th_larger(rows, columns),
+                 .n = th_smaller(rows, columns)};
+    if (s->m > INT64_MAX / 2)
+        return false;
+    s->padded = th_ceil_div(s->n, s->multiply.columns) * s->multiply.columns;
+    /* An odd number of cache lines: the rows of a column are in different places of the cache. */
+    s->stride = (th_ceil_div(s->padded, TH_ALIGNMENT / s->size) | 1) * (TH_ALIGNMENT / s->size);
+    return matrix_bytes(s->m, s->stride, s->size, &s->x_bytes) &&
+           matrix_bytes(s->padded, s->stride, s->size, &s->gram_bytes);
 }
 
-/* y = gram x or x gram */
-static th_product update_product(const iteration *s, const void *x, void *y)
+/* Returns whether tasks are whole matrices. Otherwise, and for the rest of a division by the number of threads, the team
+ * divides each matrix. */
+static bool is_small(const shape *s)
 {
-    const bool wide = s->rows <= s->columns;
-    return (th_product){.m = s->rows,
-                        .n = s->columns,
-                        .k = s->n,
-                        .a = wide ? s->gram : x,
-                        .a_row = s->n,
-                        .a_col = 1,
-                        .b = wide ? x : s->gram,
-                        .b_row = s->columns,
-                        .b_col = 1,
-                        .c = y,
-                        .c_row = s->columns,
-                        .c_col = 1};
+    return (double)s->m * (double)s->n * (double)s->n < 8 * (double)TH_PRODUCT_SERIAL;
 }
 
-static iteration iteration_of(const th_machine *machine, th_dtype dtype, int64_t rows, int64_t columns, int threads)
+/* Returns how many of the matrices are tasks. */
+static int64_t whole_matrices(const shape *s, int64_t count, int threads)
 {
-    iteration s = {.machine = *machine,
-                   .kernels = th_kernels_for(machine, dtype),
-                   .dtype = dtype,
-                   .size = th_element_size(dtype),
-                   .rows = rows,
-                   .columns = columns,
-                   .n = th_smaller(rows, columns),
-                   .threads = threads < 1 ? 1 : threads};
-    s.machine.precision = TH_PRECISION_FLOAT32;
-    return s;
+    return is_small(s) ? count : count - count % threads;
 }
 
-static size_t larger_of(size_t a, size_t b)
+/* Sets *bytes to the scratch memory of one matrix. */
+static bool iteration_bytes(const shape *s, size_t *bytes)
 {
-    return a > b ? a : b;
-}
-
-static size_t workspace_of(const iteration *s)
-{
-    const th_product gram = gram_product(s, NULL), square = square_product(s), update = update_product(s, NULL, NULL);
-    const size_t a = th_product_workspace(&s->machine, s->dtype, &gram, s->threads);
-    const size_t b = th_product_workspace(&s->machine, s->dtype, &square, s->threads);
-    return larger_of(larger_of(a, b), th_product_workspace(&s->machine, s->dtype, &update, s->threads));
-}
-
-/* Adds the bytes of a matrix (rows, columns), aligned, to *bytes. Returns false if a size_t cannot hold the sum. */
-static bool reserve(int64_t rows, int64_t columns, int64_t size, size_t *bytes)
-{
-    size_t more;
-    return !__builtin_mul_overflow(rows, columns, &more) && !__builtin_mul_overflow(more, size, &more) &&
-           !__builtin_add_overflow(more, (size_t)TH_ALIGNMENT - 1, &more) &&
-           !__builtin_add_overflow(*bytes, more / TH_ALIGNMENT * TH_ALIGNMENT, bytes);
+    return !__builtin_add_overflow(s->x_bytes, s->gram_bytes, bytes) && !__builtin_mul_overflow(*bytes, 2, bytes);
 }
 
 size_t th_orthogonalize_scratch(const th_machine *machine, th_dtype dtype, int64_t count, int64_t rows, int64_t columns,
                                 int threads)
 {
-    const iteration s = iteration_of(machine, dtype, rows, columns, threads);
-    size_t bytes = 0;
-    if (count == 0 || s.n == 0)
+    shape s;
+    size_t bytes;
+    if (count == 0 || rows == 0 || columns == 0)
         return 0;
-    if (!reserve(rows, columns, s.size, &bytes) || !reserve(s.n, s.n, s.size, &bytes) ||
-        !reserve(s.n, s.n, s.size, &bytes) || __builtin_add_overflow(bytes, workspace_of(&s), &bytes))
+    if (!set_shape(&s, machine, dtype, rows, columns) || !iteration_bytes(&s, &bytes))
         return SIZE_MAX;
-    return bytes;
+    threads = threads < 1 ? 1 : threads;
+    const int64_t tasks = th_larger(1, th_smaller(threads, whole_matrices(&s, count, threads)));
+    return __builtin_mul_overflow(bytes, tasks, &bytes) ? SIZE_MAX : bytes;
 }
 
-static double element_at(const iteration *s, const char *x, int64_t i)
+static char *row_at(const shape *s, char *x, int64_t row)
 {
-    return s->dtype == TH_FLOAT64 ? ((const double *)(const void *)x)[i] : (double)((const float *)(const void *)x)[i];
+    return x + row * s->stride * s->size;
 }
 
-static void scale(const iteration *s, int64_t numel, void *x, double factor)
+/* -- products -- */
+
+/* Multiplies: C = A B over all steps of k, for m rows and n columns of C. The block has the operands at step 0. */
+static void multiply(const shape *s, th_product_block *block, int64_t k)
 {
-    s->kernels->scale(numel, (void *[]){x, x}, &factor);
+    const char *a = block->a, *b = block->b;
+    for (int64_t step = 0; step < k; step += STEPS) {
+        block->k = th_smaller(k - step, STEPS);
+        block->a = a + step * block->a_col * s->size;
+        block->b = b + step * block->b_row * s->size;
+        block->init = step > 0 ? block->c : NULL;
+        block->init_row = block->c_row;
+        s->multiply.block(block);
+    }
 }
 
-/* Multiplies by a power of two. One factor could overflow, two cannot. */
-static void scale_by_power(const iteration *s, int64_t numel, void *x, int exponent)
+/* Computes a panel of columns of the symmetric product to = from^T from, over k rows of `from`, down to the diagonal.
+ * Then to = weight[1] gram + weight[2] to if `weight` is given, and the panel is mirrored. */
+static void symmetric_panel(const shape *s, int64_t panel, const char *from, int64_t k, const char *gram,
+                            const double *weight, char *to)
 {
-    scale(s, numel, x, ldexp(1, exponent / 2));
-    scale(s, numel, x, ldexp(1, exponent - exponent / 2));
+    const int64_t first = panel * s->multiply.columns;
+    th_product_block block = {.m = first + s->multiply.columns,
+                              .n = s->multiply.columns,
+                              .a = from,
+                              .a_panel = s->multiply.rows,
+                              .a_row = 1,
+                              .a_col = s->stride,
+                              .b = from + first * s->size,
+                              .b_panel = s->multiply.columns,
+                              .b_row = s->stride,
+                              .c = to + first * s->size,
+                              .c_row = s->stride};
+    multiply(s, &block, k);
+    s->kernels->product_mirror(first, gram, weight ? weight + 1 : NULL, to, s->stride);
 }
 
-/* Returns the largest magnitude; NaN or infinity if there is one. */
-static double largest_magnitude(const iteration *s, int64_t numel, const char *x)
+static int64_t panels(const shape *s)
 {
+    return s->padded / s->multiply.columns;
+}
+
+/* The largest panels first, so that the team ends at the same time. */
+static void gram_task(void *shared, int64_t index, int worker)
+{
+    const iteration *t = shared;
+    (void)worker;
+    symmetric_panel(t->shape, panels(t->shape) - 1 - index, t->x, t->shape->m, NULL, NULL, t->gram);
+}
+
+static void add_to(const shape *s, char *x, int64_t i, double number)
+{
+    if (s->dtype == TH_FLOAT64)
+        ((double *)(void *)x)[i] += number;
+    else
+        ((float *)(void *)x)[i] += (float)number;
+}
+
+static void update_task(void *shared, int64_t index, int worker)
+{
+    const iteration *t = shared;
+    const shape *s = t->shape;
+    const int64_t panel = panels(s) - 1 - index, first = panel * s->multiply.columns;
+    (void)worker;
+    symmetric_panel(s, panel, t->gram, s->n, t->gram, t->weight, t->update);
+    for (int64_t i = first; i < first + s->multiply.columns; i++)
+        add_to(s, t->update, i * (s->stride + 1), t->weight[0]);
+}
+
+/* Computes a block of rows of next = X update. */
+static void product_task(void *shared, int64_t index, int worker)
+{
+    const iteration *t = shared;
+    const shape *s = t->shape;
+    const int64_t row = index * ROW_BLOCK;
+    (void)worker;
+    th_product_block block = {.m = th_smaller(s->m - row, ROW_BLOCK),
+                              .n = s->padded,
+                              .a = row_at(s, t->x, row),
+                              .a_panel = s->multiply.rows * s->stride,
+                              .a_row = s->stride,
+                              .a_col = 1,
+                              .b = t->update,
+                              .b_panel = s->multiply.columns,
+                              .b_row = s->stride,
+                              .c = row_at(s, t->next, row),
+                              .c_row = s->stride};
+    multiply(s, &block, s->n);
+}
+
+/* -- copies -- */
+
+/* Copies rows of X from the matrix, times a factor. The padding becomes 0. */
+static void load_task(void *shared, int64_t index, int worker)
+{
+    const iteration *t = shared;
+    const shape *s = t->shape;
+    const int64_t row = index * ROW_BLOCK, rows = th_smaller(s->m - row, ROW_BLOCK), rest = s->padded - s->n;
+    (void)worker;
+    if (s->rows < s->columns)
+        s->kernels->product_transpose(s->n, rows, t->matrix + row * s->size, s->columns, t->factor,
+                                      row_at(s, t->x, row), s->stride);
+    for (int64_t i = row; i < row + rows; i++) {
+        char *x = row_at(s, t->x, i);
+        if (s->rows >= s->columns)
+            s->kernels->scale(s->n, (void *[]){x, t->matrix + i * s->n * s->size}, &t->factor);
+        s->kernels->product_copy(1, rest, th_zero(s->size), 0, 0, x + s->n * s->size, 0, 1);
+    }
+}
+
+/* Copies rows of X to the matrix. */
+static void store_task(void *shared, int64_t index, int worker)
+{
+    const iteration *t = shared;
+    const shape *s = t->shape;
+    const int64_t row = index * ROW_BLOCK, rows = th_smaller(s->m - row, ROW_BLOCK);
+    (void)worker;
+    if (s->rows < s->columns)
+        s->kernels->product_transpose(rows, s->n, row_at(s, t->x, row), s->stride, 1, t->matrix + row * s->size,
+                                      s->columns);
+    else
+        for (int64_t i = row; i < row + rows; i++)
+            s->kernels->copy(s->n, (void *[]){t->matrix + i * s->n * s->size, row_at(s, t->x, i)}, NULL);
+}
+
+/* -- the norm -- */
+
+static void squares_task(void *shared, int64_t index, int worker)
+{
+    iteration *t = shared;
+    const int64_t numel = t->shape->m * t->shape->n, part = th_ceil_div(numel, SQUARES_PARTS);
+    const int64_t first = th_smaller(index * part, numel);
+    (void)worker;
+    t->shape->kernels->sum_squares(th_smaller(numel - first, part), t->matrix + first * t->shape->size,
+                                   &t->squares[index]);
+}
+
+static double sum_of_squares(iteration *t)
+{
+    double sum = 0;
+    th_parallel(t->threads, SQUARES_PARTS, squares_task, t);
+    for (int i = 0; i < SQUARES_PARTS; i++)
+        sum += t->squares[i];
+    return sum;
+}
+
+/* Returns the largest magnitude of the matrix; NaN or infinity if there is one. */
+static double largest_magnitude(const iteration *t)
+{
+    const int64_t numel = t->shape->m * t->shape->n;
+    const double *full = (const double *)(const void *)t->matrix;
+    const float *single = (const float *)(const void *)t->matrix;
     double largest = 0;
     for (int64_t i = 0; i < numel && largest <= DBL_MAX; i++) {
-        const double magnitude = fabs(element_at(s, x, i));
+        const double magnitude = fabs(t->shape->dtype == TH_FLOAT64 ? full[i] : (double)single[i]);
         largest = magnitude <= largest ? largest : magnitude;
     }
     return largest;
 }
 
-/* Divides X by its norm, or by eps if that is larger. Returns false if that is all: X is 0 or NaN. */
-static bool normalize(const iteration *s, char *x, double eps)
+static void scale_matrix(const iteration *t, double factor)
 {
-    const int64_t numel = s->rows * s->columns;
-    const double most = s->dtype == TH_FLOAT64 ? 1e200 : 1e60;
-    double squares;
-    s->kernels->sum_squares(numel, x, &squares);
-    if (!(squares >= 1 / most &&
-          squares <= most)) { /* it may have overflowed or underflowed: make the largest about 1 */
-        const double largest = largest_magnitude(s, numel, x);
+    t->shape->kernels->scale(t->shape->m * t->shape->n, (void *[]){t->matrix, t->matrix}, &factor);
+}
+
+/* Multiplies the matrix by a power of two. One factor could overflow, two cannot. */
+static void scale_by_power(const iteration *t, int exponent)
+{
+    scale_matrix(t, ldexp(1, exponent / 2));
+    scale_matrix(t, ldexp(1, exponent - exponent / 2));
+}
+
+/* Sets the factor that divides the matrix by its norm, or by eps if that is larger. Returns false if the matrix is 0 or
+ * has become NaN: no iteration changes it. */
+static bool set_factor(iteration *t, double eps)
+{
+    const double most = t->shape->dtype == TH_FLOAT64 ? 1e200 : 1e60;
+    double squares = sum_of_squares(t);
+    if (!(squares >= 1 / most && squares <= most)) { /* rounded too much: makes the largest magnitude about 1 */
+        const double largest = largest_magnitude(t);
+        int exponent;
         if (!(largest <= DBL_MAX))
-            scale(s, numel, x, (double)NAN);
+            scale_matrix(t, (double)NAN);
         if (!(largest > 0 && largest <= DBL_MAX))
             return false;
-        int exponent;
         (void)frexp(largest, &exponent);
-        scale_by_power(s, numel, x, -exponent);
-        s->kernels->sum_squares(numel, x, &squares);
+        scale_by_power(t, -exponent);
+        squares = sum_of_squares(t);
         eps = ldexp(eps, -exponent);
     }
-    scale(s, numel, x, 1 / fmax(sqrt(squares), eps));
+    t->factor = 1 / fmax(sqrt(squares), eps);
     return true;
 }
 
-static void run(const iteration *s, const th_product *product)
-{
-    th_product_run(&s->machine, s->dtype, product, s->threads, s->workspace);
-}
+/* -- whole matrices -- */
 
-/* gram = a I + b gram + c square */
-static void combine(const iteration *s, const double coefficient[3])
+static void orthogonalize_one(iteration *t, const th_newton_schulz *schulz)
 {
-    scale(s, s->n * s->n, s->gram, coefficient[1]);
-    scale(s, s->n * s->n, s->square, coefficient[2]);
-    s->kernels->add(s->n * s->n, (void *[]){s->gram, s->gram, s->square}, NULL);
-    for (int64_t i = 0; i < s->n; i++) {
-        if (s->dtype == TH_FLOAT64)
-            ((double *)(void *)s->gram)[i * (s->n + 1)] += coefficient[0];
-        else
-            ((float *)(void *)s->gram)[i * (s->n + 1)] += (float)coefficient[0];
-    }
-}
-
-static void orthogonalize_one(const iteration *s, const th_newton_schulz *schulz, void *matrix)
-{
-    if (!normalize(s, matrix, schulz->eps))
+    const int64_t row_blocks = th_ceil_div(t->shape->m, ROW_BLOCK), columns = panels(t->shape);
+    if (!set_factor(t, schulz->eps))
         return;
+    th_parallel(t->threads, row_blocks, load_task, t);
     for (int step = 0; step < schulz->steps; step++) {
-        const th_product gram = gram_product(s, matrix), square = square_product(s);
-        const th_product update = update_product(s, matrix, s->x);
-        run(s, &gram);
-        run(s, &square);
-        combine(s, schulz->coefficient[step]);
-        run(s, &update);
-        s->kernels->copy(s->rows * s->columns, (void *[]){matrix, s->x}, NULL);
+        t->weight = schulz->coefficient[step];
+        th_parallel(t->threads, columns, gram_task, t);
+        th_parallel(t->threads, columns, update_task, t);
+        th_parallel(t->threads, row_blocks, product_task, t);
+        char *const before = t->x;
+        t->x = t->next;
+        t->next = before;
     }
+    th_parallel(t->threads, row_blocks, store_task, t);
+}
+
+/* All matrices of a call. */
+typedef struct batch {
+    const shape *shape;
+    const th_newton_schulz *schulz;
+    void *const *matrix;
+    char *scratch;
+} batch;
+
+static void orthogonalize_at(const batch *b, int64_t index, int worker, int threads)
+{
+    const shape *s = b->shape;
+    iteration t = {.shape = s, .threads = threads, .matrix = b->matrix[index]};
+    t.x = b->scratch + (size_t)worker * 2 * (s->x_bytes + s->gram_bytes);
+    t.next = t.x + s->x_bytes;
+    t.gram = t.next + s->x_bytes;
+    t.update = t.gram + s->gram_bytes;
+    orthogonalize_one(&t, b->schulz);
+}
+
+static void matrix_task(void *shared, int64_t index, int worker)
+{
+    orthogonalize_at(shared, index, worker, 1);
 }
 
 void th_orthogonalize(const th_machine *machine, th_dtype dtype, const th_newton_schulz *schulz, int64_t count,
                       int64_t rows, int64_t columns, void *const matrix[], void *scratch, int threads)
 {
-    iteration s = iteration_of(machine, dtype, rows, columns, threads);
-    if (s.n == 0)
+    shape s;
+    if (count == 0 || rows == 0 || columns == 0 || !set_shape(&s, machine, dtype, rows, columns))
         return;
-    const size_t square_bytes = th_aligned((size_t)(s.n * s.n * s.size));
-    s.x = scratch;
-    s.gram = s.x + th_aligned((size_t)(rows * columns * s.size));
-    s.square = s.gram + square_bytes;
-    s.workspace = s.square + square_bytes;
-    for (int64_t i = 0; i < count; i++)
-        orthogonalize_one(&s, schulz, matrix[i]);
+    threads = threads < 1 ? 1 : threads;
+    batch b = {.shape = &s, .schulz = schulz, .matrix = matrix, .scratch = scratch};
+    const int64_t whole = whole_matrices(&s, count, threads);
+    th_parallel(threads, whole, matrix_task, &b);
+    for (int64_t i = whole; i < count; i++)
+        orthogonalize_at(&b, i, 0, threads);
 }
