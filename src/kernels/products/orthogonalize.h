@@ -20,6 +20,9 @@ typedef struct th_newton_schulz {
     int steps;                                         /* 0 to TH_MAX_NEWTON_SCHULZ_STEPS */
     double coefficient[TH_MAX_NEWTON_SCHULZ_STEPS][3]; /* a, b, c of each step */
     double eps;                                        /* at least 0 */
+    /* Divides X, besides, by the square root of ||A|| of the first step. This is still at least the largest singular value,
+     * and usually much nearer to it than ||G||, so the small ones begin larger. It costs nothing. */
+    bool normalizes_by_gram;
 } th_newton_schulz;
 
 /* Returns the bytes of scratch memory (64-byte aligned) that th_orthogonalize needs; SIZE_MAX if a size_t or an int64_t
