@@ -8,15 +8,19 @@
  *     X = X chain
  *
  * All results except the last are symmetric, because they are polynomials of the first gram: only panels of columns down
- * to the diagonal are computed, then mirrored. If m is n, or little more, a segment has one step. Otherwise longer
- * segments need fewer operations: m n n multiply-adds less for each step that does not end a segment.
+ * to the diagonal are computed, then mirrored. If m is n, or little more, a segment has one step. Otherwise segments are
+ * longer: each step that does not end a segment saves 1.5 (m - n) n n multiply-adds.
  *
- * The error of a longer segment. The computed gram is X^T X + E, where ||E|| is about the rounding error d of the type,
- * because ||X|| is about 1. So the result is X Q(X^T X + E) for the polynomial Q of the segment. It differs by at most
- * about d times the maximum of s |Q'(s^2)| over the singular values s of X, or about d g / 2. g is the product of a^2 over
- * all steps of the segment but the last: small eigenvalues of gram, and their errors, grow by a^2 in a step. A segment
- * ends before g exceeds MAX_GROWTH: then the error is below 1e-4 in float32, and 2e-13 in float64. The segment's end sets
- * gram to X^T X again, and so removes what has grown.
+ * The error of a longer segment. Q is the polynomial of the segment, and gram is X^T X + E: ||E|| is about the rounding
+ * error of the type, because ||X|| is about 1. So X is multiplied by Q(X^T X + E). Besides the rounding errors of any
+ * product, the result has at most the error
+ *
+ *     ||E|| max s |Q(s^2) - Q(t^2)| / |s^2 - t^2|  over s, t in [0, 1]
+ *
+ * For Jordan's coefficients and Polar Express this maximum is below 3 g. g is the product of a^2 over all steps of the
+ * segment but the last: a step multiplies small eigenvalues of gram, and their errors, by a^2. A segment ends before g
+ * exceeds MAX_GROWTH. So the error is at most about 2e-4 in float32, and 3e-13 in float64. The next segment computes
+ * gram again, so that errors do not grow further.
  *
  * A sum over k consists of blocks of STEPS steps, each one chain of fused multiply-adds from 0, which are added in
  * order. */
@@ -36,7 +40,7 @@ enum {
     STEPS = 256,        /* of a block of k: a panel of B then stays in the L1 cache */
     ROW_BLOCK = 96,     /* rows of X that a task computes or copies: whole tiles */
     SQUARES_PARTS = 32, /* of a matrix, for the sum of its squares */
-    MAX_GROWTH = 1500   /* of the errors in a segment */
+    MAX_GROWTH = 1000   /* of the errors in a segment */
 };
 
 /* m / n from which segments have several steps. With a smaller ratio they save little. */
@@ -412,26 +416,28 @@ static void multiply_x(iteration *t, const char *right)
 
 static void iterate(iteration *t, const th_newton_schulz *schulz)
 {
-    double growth = 0; /* of the segment; 0: it begins */
+    double growth = 1; /* of the segment */
+    bool first = true; /* step of the segment */
     for (int step = 0; step < schulz->steps; step++) {
         const double *weight = schulz->coefficient[step];
-        const bool first = growth == 0;
         memcpy(t->weight, weight, sizeof t->weight);
         if (first)
             compute_gram(t);
         if (step == 0 && schulz->normalizes_by_gram)
             normalize_by_gram(t);
         compute_update(t);
-        growth = (first ? 1 : growth) * weight[0] * weight[0];
+        growth *= fmax(weight[0] * weight[0], 1);
         if (step + 1 < schulz->steps && t->shape->long_segments && growth <= MAX_GROWTH) {
             advance_gram(t);
             extend_chain(t, first);
+            first = false;
             continue;
         }
         if (!first)
             extend_chain(t, false);
         multiply_x(t, first ? t->update : t->chain);
-        growth = 0;
+        growth = 1;
+        first = true;
     }
 }
 
