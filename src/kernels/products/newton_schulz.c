@@ -5,8 +5,8 @@
 
 static const double jordan[3] = {3.4445, -4.7750, 2.0315};
 
-/* Polar Express for 3, for 4, and for any number of steps. bench/studies/polar_express.py computes them. The steps that
- * follow repeat the last one, which is the Newton-Schulz iteration of degree 5. */
+/* Polar Express for 3, for 4, and for any number of steps. bench/studies/polar_express.py computes them. The
+ * last list ends with the Newton-Schulz iteration of degree 5, which further steps repeat. */
 static const double express_3[][3] = {
     {7.9893632142225082, -22.747832123744796, 16.678598023544325},
     {3.6434181477950878, -2.7268652746987332, 0.53710789535705394},
@@ -28,7 +28,7 @@ static const double express[][3] = {
     {1.875, -1.25, 0.375},
 };
 
-/* Returns `steps` steps with these coefficients, the last of which repeats. */
+/* Returns `steps` steps with these coefficients. The last one of a shorter list repeats. */
 static th_newton_schulz schulz_of(int steps, const double (*list)[3], int length)
 {
     th_newton_schulz schulz = {.steps = steps, .eps = 1e-7};

@@ -17,9 +17,9 @@
  *
  *     ||E|| max s |Q(s^2) - Q(t^2)| / |s^2 - t^2|  over s, t in [0, 1]
  *
- * For Jordan's coefficients and Polar Express this maximum is below 3 g. g is the product of a^2 over all steps of the
- * segment but the last: a step multiplies small eigenvalues of gram, and their errors, by a^2. A segment ends before g
- * exceeds MAX_GROWTH. So the error is at most about 2e-4 in float32, and 3e-13 in float64. The next segment computes
+ * For Jordan's coefficients and Polar Express this maximum is below 3 g. A step multiplies small eigenvalues of
+ * gram, and their errors, by a^2. g is the product of a^2 over all steps of the segment but the last. A segment ends
+ * before g exceeds MAX_GROWTH. So the error is at most about 2e-4 in float32, and 3e-13 in float64. The next segment computes
  * gram again, so that errors do not grow further.
  *
  * A sum over k consists of blocks of STEPS steps, each one chain of fused multiply-adds from 0, which are added in

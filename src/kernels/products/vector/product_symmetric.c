@@ -1,4 +1,4 @@
-/* Completes symmetric products of which only the upper triangle has been computed, and transposes matrices. */
+/* Completes symmetric products from their upper triangles, and transposes matrices. */
 #include "kernels/products/vector/product.h"
 #include "kernels/vector/transpose.h"
 
@@ -28,8 +28,8 @@ static void mirror_diagonal(real *block, int64_t stride)
             block[i * stride + j] = block[j * stride + i];
 }
 
-/* Completes columns `first` to first + TILE_COLUMNS - 1 of a symmetric matrix C, of which the numbers on and above the
- * diagonal are given. C becomes weight[0] A + weight[1] C, or remains C if A is NULL. Then the numbers above the diagonal
+/* Completes columns `first` to first + TILE_COLUMNS - 1 of a symmetric matrix C. Its numbers on and above the diagonal
+ * are given. C becomes weight[0] A + weight[1] C, or remains C if A is NULL. Then the numbers above the diagonal
  * are also written below it, to rows `first` to first + TILE_COLUMNS - 1. A and C have rows of `stride` elements. */
 void TH_KERNEL(product_mirror)(int64_t first, const void *matrix, const double *weight, void *result, int64_t stride)
 {
