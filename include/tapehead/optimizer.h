@@ -16,8 +16,15 @@
 
 TH_BEGIN_DECLS
 
-/* An optimizer, made by th_sgd_new, th_adam_new or th_adam_w_new. */
+/* An optimizer, made by th_sgd_new, th_adam_new, th_adam_w_new or th_muon_new. */
 typedef struct th_optimizer th_optimizer;
+
+/* Whether th_muon_new's optimizer updates parameters by Muon or by AdamW. */
+typedef enum th_muon_use {
+    TH_MUON_BY_KIND, /* th_muon_options describes the kinds */
+    TH_MUON_ALWAYS,  /* by Muon; the parameters must have 2 axes */
+    TH_MUON_NEVER    /* by AdamW */
+} th_muon_use;
 
 /* Parameters with other options than the rest. A parameter belongs to the first group that matches it. A parameter that
  * matches no group has the optimizer's options. A pattern that matches no parameter is TH_ERROR_ARGUMENT, and the
@@ -32,6 +39,7 @@ typedef struct th_parameter_group {
     bool no_update;              /* the parameters do not change: a factor of 0 */
     double weight_decay;         /* 0: the optimizer's */
     bool no_weight_decay;        /* a weight decay of 0 */
+    th_muon_use muon;            /* of th_muon_new; other optimizers refuse another value than 0 */
 } th_parameter_group;
 
 /* Local steps, for machines that slow links connect: DiLoCo (Douillard et al. 2023, "DiLoCo: Distributed Low-Communication
@@ -111,6 +119,58 @@ typedef struct th_adam_options {
 /* Sets beta1, beta2 and has_betas in th_adam_options: {.learning_rate = 1e-3, TH_BETAS(0, 0.99)}. */
 #define TH_BETAS(first, second) .beta1 = (first), .beta2 = (second), .has_betas = true
 
+/* How Muon adjusts the learning rate of a matrix with A rows and B columns. */
+typedef enum th_muon_adjustment {
+    TH_MUON_ORIGINAL,        /* times sqrt(max(1, A / B)) (Jordan et al. 2024) */
+    TH_MUON_MATCH_RMS_ADAMW, /* times 0.2 sqrt(max(A, B)): elements move as far as by AdamW (Liu et al. 2025, "Muon is
+                                Scalable for LLM Training") */
+} th_muon_adjustment;
+
+/* Options of Muon (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"), which computes the
+ * same as PyTorch's, but without its cast to bfloat16. M: the momentum of a matrix theta.
+ *
+ *     M = momentum M + (1 - momentum) g
+ *     X = (1 - momentum) g + momentum M              no_nesterov: X = M
+ *     X = X / max(|X|, eps)                          |X|: the square root of the sum of squares
+ *     X = a X + (b X X^T + c (X X^T)^2) X            `steps` times, with coefficients a, b, c (Newton-Schulz)
+ *     theta -= learning_rate weight_decay theta
+ *     theta -= adjusted learning_rate X              th_muon_adjustment
+ *
+ * X becomes nearly orthogonal: its singular values are near 1. Muon updates the matrices of hidden layers: the weights of
+ * dense layers, the projections of attention, and A and B of adapters (tapehead/lora.h). A fused weight of query, key and
+ * value is three matrices. AdamW updates all other parameters: embeddings, the classifier of a th_language_model or a
+ * th_transformer, norms, biases, and the parameters of modules of your own. A dense layer that is the last one of a
+ * module of your own is a hidden layer, too, unless a group says otherwise:
+ *
+ *     const th_parameter_group groups[] = {{.pattern = "classifier.*", .muon = TH_MUON_NEVER}};
+ *
+ * g is limited to +-2^48 (2.8e14) in float32, and to +-2^480 (3.1e144) in float64; AdamW's limits are those of
+ * th_adam_options. A group's weight_decay and learning_rate_factor apply to both kinds. */
+typedef struct th_muon_options {
+    double learning_rate;   /* of matrices; must be given; positive */
+    double weight_decay;    /* of matrices; 0: none */
+    double momentum;        /* [0, 1); 0: 0.95 */
+    bool no_momentum;       /* the momentum is 0 */
+    bool no_nesterov;       /* X = M */
+    double coefficients[3]; /* a, b, c; all 0: 3.4445, -4.7750, 2.0315 */
+    int steps;              /* [1, 16]; 0: 5 */
+    double eps;             /* positive; 0: 1e-7 */
+    th_muon_adjustment adjustment;
+    /* AdamW's learning rate. th_optimizer_set_learning_rate sets that of the matrices, and changes AdamW's by the same
+     * factor. 0: learning_rate, with TH_MUON_MATCH_RMS_ADAMW; it must be given with TH_MUON_ORIGINAL */
+    double adam_learning_rate;
+    double adam_beta1, adam_beta2;    /* [0, 1); 0: 0.9 and 0.999, unless has_adam_betas */
+    bool has_adam_betas;              /* adam_beta1 and adam_beta2 are used even if they are 0 */
+    double adam_eps;                  /* positive; 0: 1e-8 */
+    double adam_weight_decay;         /* 0: none */
+    double max_norm;                  /* the global norm of all gradients is clipped to this; 0: no clipping */
+    const th_parameter_group *groups; /* [n_groups] */
+    int n_groups;
+    int shards;               /* of each step: see th_shard; 0: 1 */
+    th_group *group;          /* the processes that share the shards; NULL: this process alone */
+    th_diloco_options diloco; /* local steps; {0}: none */
+} th_muon_options;
+
 /* Creates an SGD optimizer of all parameters that the module has now. If the module gets another one later that requires
  * a gradient, th_optimizer_step is an error. It belongs to the context. The module may be freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
  * of range. With local steps, shards must be a multiple of the number of processes. */
@@ -119,6 +179,9 @@ TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
 /* Creates an AdamW optimizer, as th_sgd_new creates SGD. */
 TH_API th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options);
+/* Creates an optimizer that updates matrices of hidden layers by Muon and all other parameters by AdamW, as th_sgd_new
+ * creates SGD. TH_ERROR_ARGUMENT, too, if a group asks for Muon and has a parameter without exactly 2 axes. */
+TH_API th_optimizer *th_muon_new(th_module *m, const th_muon_options *options);
 /* Frees an optimizer; NULL is allowed. Using it afterwards is TH_ERROR_STATE, as for a module (th_module_free). */
 TH_API void th_optimizer_free(th_optimizer *optimizer);
 
@@ -250,6 +313,7 @@ TH_API double th_schedule_noam(int64_t step, const th_noam_schedule *schedule);
 #define th_sgd_new(...) TH_AT_POINTER(th_optimizer, th_sgd_new(__VA_ARGS__))
 #define th_adam_new(...) TH_AT_POINTER(th_optimizer, th_adam_new(__VA_ARGS__))
 #define th_adam_w_new(...) TH_AT_POINTER(th_optimizer, th_adam_w_new(__VA_ARGS__))
+#define th_muon_new(...) TH_AT_POINTER(th_optimizer, th_muon_new(__VA_ARGS__))
 #define th_optimizer_step(...) TH_AT_STATUS(th_optimizer_step(__VA_ARGS__))
 #define th_clip_gradients(...) TH_AT_STATUS(th_clip_gradients(__VA_ARGS__))
 #endif

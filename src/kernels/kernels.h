@@ -15,6 +15,7 @@ typedef struct th_philox th_philox; /* philox.h */
 typedef struct th_dropout_mask th_dropout_mask;
 typedef struct th_adam_update th_adam_update; /* optimizer_kernels.h */
 typedef struct th_sgd_update th_sgd_update;
+typedef struct th_muon_update th_muon_update;
 typedef struct th_product_block th_product_block; /* product_block.h */
 typedef struct th_int8_pair th_int8_pair;         /* product_int8.h */
 typedef struct th_int8_product th_int8_product;

@@ -6,6 +6,7 @@
 
 #include "nn/module.h"
 #include "tensor/tensor.h"
+#include "training/matrices.h"
 #include "training/moments.h"
 #include "training/saved_state.h"
 #include "training/shared/sharing.h"
@@ -17,7 +18,7 @@ static void release(th_context *ctx, void *object)
     th_moments_destroy(o);
     th_shards_free(o);
     th_step_buffers_free(o);
-    th_release_numbers(ctx, o->scratch, o->scratch_bytes);
+    th_matrices_end(o);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
@@ -109,7 +110,7 @@ static th_optimizer *allocate(th_module *m, const th_update_rule *rule, int64_t 
                         .bytes = bytes,
                         .module = m,
                         .rule = rule,
-                        .n_groups = n_groups + 1,
+                        .n_groups = n_groups,
                         .capacity = count,
                         .backwards = ctx->backward_count,
                         .additions = ctx->module_additions};
@@ -125,17 +126,27 @@ static th_optimizer *allocate(th_module *m, const th_update_rule *rule, int64_t 
     return o;
 }
 
-/* Lists the parameters with their groups. */
-static void assign_groups(th_optimizer *o, th_module *m, const th_common_options *options)
+/* Completes groups [n + 1]. The last one has all parameters that match no other. rate_factor: of the whole optimizer's
+ * learning rate. */
+static void complete_groups(th_optimizer_group *groups, const th_common_options *options, double rate_factor,
+                            double weight_decay)
 {
     const int n = options->n_groups;
     for (int g = 0; g < n; g++) {
         const th_parameter_group *given = &options->groups[g];
-        o->groups[g] =
-            (th_optimizer_group){th_option_or(given->learning_rate_factor, 1, given->no_update),
-                                 th_option_or(given->weight_decay, options->weight_decay, given->no_weight_decay)};
+        groups[g] = (th_optimizer_group){rate_factor * th_option_or(given->learning_rate_factor, 1, given->no_update),
+                                         th_option_or(given->weight_decay, weight_decay, given->no_weight_decay)};
     }
-    o->groups[n] = (th_optimizer_group){1, options->weight_decay};
+    groups[n] = (th_optimizer_group){rate_factor, weight_decay};
+}
+
+/* Lists the parameters with their groups. */
+static void assign_groups(th_optimizer *o, th_module *m, const th_common_options *options)
+{
+    const int n = options->n_groups;
+    complete_groups(o->groups, options, 1, options->weight_decay);
+    if (o->rule->update_matrices)
+        complete_groups(o->groups + n + 1, options, options->element_rate_factor, options->element_weight_decay);
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         if (th_is_storage_type(th_dtype_of(p.tensor)))
             continue;
@@ -155,7 +166,7 @@ th_optimizer *th_optimizer_new(th_module *m, const th_update_rule *rule, const v
     const int64_t count = count_parameters(m, rule->name);
     if (count == 0 || th_optimizer_check_groups(m, rule->name, options->groups, options->n_groups) != TH_OK)
         return NULL;
-    th_optimizer *o = allocate(m, rule, count, options->n_groups);
+    th_optimizer *o = allocate(m, rule, count, (rule->update_matrices ? 2 : 1) * (options->n_groups + 1));
     if (o == NULL)
         return NULL;
     memcpy(o->options, rule_options, rule->options_size);
@@ -164,7 +175,8 @@ th_optimizer *th_optimizer_new(th_module *m, const th_update_rule *rule, const v
     o->max_norm = options->max_norm;
     o->diloco = diloco;
     assign_groups(o, m, options);
-    if (th_shards_init(o, options->shards, options->group) != TH_OK) {
+    if (th_matrices_begin(o, m, options->groups, options->n_groups) != TH_OK ||
+        th_shards_init(o, options->shards, options->group) != TH_OK) {
         th_optimizer_free(o);
         return NULL;
     }

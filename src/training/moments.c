@@ -8,6 +8,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
+#include "training/saved_state.h"
 #include "training/shared/step_buffers.h"
 
 static size_t bytes_of_cuts(const th_optimizer *o)
@@ -61,6 +62,14 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
     return list;
 }
 
+/* Returns whether o updates the parameter as whole matrices. */
+static bool is_matrix(const th_optimizer *o, const th_tensor_impl *parameter)
+{
+    int64_t hint = 0;
+    const int64_t at = o->matrices ? th_optimizer_index(o, parameter, &hint) : -1;
+    return at >= 0 && o->parameters[at].parts > 0;
+}
+
 /* Returns the offset near `target` where a process's part begins. This is the beginning of a chunk of the gradient norm
  * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. A matrix that the rule updates as a
  * whole is not cut. */
@@ -73,8 +82,7 @@ static size_t cut_at(const th_optimizer *o, const th_parameter_block *block, siz
         return block->used;
     if (target <= entry->offset)
         return entry->offset;
-    const bool whole = th_updates_matrix(o, entry->tensor);
-    const size_t chunk = whole ? entry->bytes : TH_NORM_CHUNK * th_dtype_size(block->dtype);
+    const size_t chunk = is_matrix(o, entry->tensor) ? entry->bytes : TH_NORM_CHUNK * th_dtype_size(block->dtype);
     const size_t within = target - entry->offset, before = within / chunk * chunk;
     const size_t after = before + chunk < entry->bytes ? before + chunk : entry->bytes;
     return entry->offset + (within - before <= after - within ? before : after);

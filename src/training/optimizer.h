@@ -23,9 +23,10 @@ typedef struct th_optimizer_parameter {
     th_parameter_entry *entry;
     th_moments *moments; /* NULL until the first step, and if all parameters of the block are frozen */
     int group;
-    bool due;               /* has a gradient in the current step */
-    bool summed;            /* required a gradient when the loop over the shards began */
-    bool changed;           /* by a local step since the last outer step */
+    int parts;    /* matrices of equal size, one below the other, that the rule updates whole; 0: element by element */
+    bool due;     /* has a gradient in the current step */
+    bool summed;  /* required a gradient when the loop over the shards began */
+    bool changed; /* by a local step since the last outer step */
     bool has_saved_moments; /* a checkpoint that is being loaded has its moments */
     int64_t steps;          /* taken so far */
     int64_t outer;          /* the number of outer steps that included it, the same in all processes */
@@ -46,7 +47,8 @@ struct th_optimizer {
     int local_steps;          /* since the last outer step */
     double norm, loss;        /* of the last step */
     int n_moments;
-    th_optimizer_group *groups; /* [n_groups]; the last one has all parameters that match no other */
+    th_optimizer_group
+        *groups; /* [n_groups]; with matrices, [n_groups / 2] of these and then [n_groups / 2] of others */
     int n_groups;
     th_optimizer_parameter *parameters; /* [count], in the module's order */
     th_optimizer_parameter **layout;    /* [count], in the order of memory */
@@ -56,9 +58,8 @@ struct th_optimizer {
     uint64_t backwards; /* the context's number of backward passes at the last step, or at creation */
     uint64_t additions; /* the context's number of additions when all parameters to train had an optimizer */
     th_moments *moments;
-    th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
-    void *scratch;        /* for updates of whole matrices */
-    size_t scratch_bytes;
+    th_moments *reserved;            /* for parameters that will move, or for the first step; NULL otherwise */
+    struct th_matrix_work *matrices; /* NULL: the rule updates no whole matrices */
     th_shard_state shards;
     th_group *group;                  /* NULL: this process alone */
     const struct th_sharing *sharing; /* how processes share a step (shared/sharing.h) */
@@ -90,13 +91,8 @@ th_status th_optimizer_check_additions(th_optimizer *o);
 /* Follows parameters that are freed, or cast to another type. */
 extern const th_parameter_observer th_optimizer_observer;
 
-/* Returns whether the rule updates a parameter as a whole matrix. */
-static inline bool th_updates_matrix(const th_optimizer *o, const th_tensor_impl *parameter)
-{
-    return o->rule->update_matrix && parameter->ndim == 2;
-}
-/* Allocates the scratch memory that the rule needs for any parameter with moments. Errors: TH_ERROR_MEMORY. */
-th_status th_update_reserve(th_optimizer *o);
+/* Returns what is the same for all elements of a parameter. */
+th_update th_update_of(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale);
 /* Updates all parameters that are due, with their gradients times gradient_scale. */
 void th_update_parameters(const th_optimizer *o, double gradient_scale);
 

@@ -9,6 +9,7 @@
 #include "tapehead/tape.h"
 #include "training/gradient_norm.h"
 #include "training/layout.h"
+#include "training/matrices.h"
 #include "training/moments.h"
 #include "training/shared/sharing.h"
 
@@ -62,7 +63,7 @@ static th_status collect(th_optimizer *o)
     if (th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);
-    return th_update_reserve(o) == TH_OK ? o->sharing->reserve(o) : o->ctx->error;
+    return th_matrices_reserve(o) == TH_OK ? o->sharing->reserve(o) : o->ctx->error;
 }
 
 /* -- clip -- */

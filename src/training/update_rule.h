@@ -5,11 +5,12 @@
 #define TH_TRAINING_UPDATE_RULE_H
 
 #include "kernels/kernels.h"
+#include "kernels/machine/machine.h"
 #include "tapehead/base.h"
 
 enum {
-    TH_MAX_MOMENTS = 3,     /* of a rule */
-    TH_MAX_RULE_OPTIONS = 7 /* that save_options lists */
+    TH_MAX_MOMENTS = 3,      /* of a rule */
+    TH_MAX_RULE_OPTIONS = 16 /* that save_options lists */
 };
 
 /* An option that affects the result of a step, as checkpoints save it. */
@@ -30,15 +31,23 @@ typedef struct th_update {
     int64_t steps;         /* that the parameters have taken before this one */
 } th_update;
 
-/* A parameter with two axes (rows, columns), with its moments: contiguous. */
+/* A matrix that is updated whole, with its moments: a parameter with two axes, or some of its rows. Contiguous. */
 typedef struct th_matrix {
-    int64_t rows, columns;
+    th_update update;
     void *parameter;
-    const void *gradient;
+    void *gradient; /* the update may overwrite it */
     void *moment[TH_MAX_MOMENTS];
-    void *scratch; /* scratch_bytes bytes, with any content; or NULL */
-    int threads;   /* that the update may use */
 } th_matrix;
+
+/* Matrices of one type and shape. */
+typedef struct th_matrices {
+    const th_machine *machine;
+    th_dtype dtype;
+    int64_t count, rows, columns;
+    const th_matrix *matrix; /* [count] */
+    void *scratch;           /* scratch_bytes bytes, with any content; or NULL */
+    int threads;             /* that the update may use */
+} th_matrices;
 
 typedef struct th_update_rule {
     const char *name;    /* "adam_w": for messages and profiles */
@@ -58,11 +67,15 @@ typedef struct th_update_rule {
      * and processes, so an element must not depend on its neighbors. */
     void (*update)(const th_update *u, int64_t n, void *parameter, const void *gradient,
                    void *const moment[TH_MAX_MOMENTS]);
-    /* NULL, or updates a whole matrix in place, whose elements depend on each other. `update` then gets all other parameters
-     * only. One process has the whole matrix, and the function divides the work among threads itself. */
-    void (*update_matrix)(const th_update *u, const th_matrix *m);
-    /* NULL, or returns the bytes of scratch memory that update_matrix needs. */
-    size_t (*scratch_bytes)(const void *options, th_dtype dtype, int64_t rows, int64_t columns);
+    /* NULL, or updates whole matrices in place, whose elements depend on each other. training/matrices.h says which
+     * parameters these are; `update` gets all others. One process has a whole matrix, and the function divides the work
+     * among threads itself. The bits of a matrix must not depend on the other matrices of the call. */
+    void (*update_matrices)(const th_matrices *m);
+    int matrix_moments; /* how many of the moments matrices have */
+    const char *matrix_moment_names[TH_MAX_MOMENTS];
+    /* NULL, or returns the bytes of scratch memory that update_matrices needs; SIZE_MAX if they overflow. `matrix` and
+     * `scratch` are NULL. */
+    size_t (*scratch_bytes)(const void *options, const th_matrices *m);
 } th_update_rule;
 
 #define UPDATE_RULE(name) extern const th_update_rule th_update_rule_##name;

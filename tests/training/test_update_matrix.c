@@ -58,17 +58,12 @@ static void update(const th_update *u, int64_t n, void *parameter, const void *g
     u->kernels->sgd(n, parameter, gradient, NULL, &numbers);
 }
 
-typedef struct row_work {
-    const th_update *update;
-    const th_matrix *matrix;
-} row_work;
-
+/* `row` counts the rows of all matrices. */
 static void measure_row(void *shared, int64_t row, int worker)
 {
     (void)worker;
-    const row_work *work = shared;
-    const th_matrix *m = work->matrix;
-    const float *g = (const float *)m->gradient + row * m->columns;
+    const th_matrices *m = shared;
+    const float *g = (const float *)m->matrix[row / m->rows].gradient + row % m->rows * m->columns;
     double sum = 0;
     for (int64_t i = 0; i < m->columns; i++)
         sum += (double)g[i] * (double)g[i];
@@ -78,32 +73,30 @@ static void measure_row(void *shared, int64_t row, int worker)
 static void update_row(void *shared, int64_t row, int worker)
 {
     (void)worker;
-    const row_work *work = shared;
-    const th_matrix *m = work->matrix;
-    const row_options *o = work->update->options;
+    const th_matrices *m = shared;
+    const th_matrix *matrix = &m->matrix[row / m->rows];
+    const row_options *o = matrix->update.options;
     const double norm = ((const double *)m->scratch)[row];
-    const int64_t first = row * m->columns;
-    float *p = (float *)m->parameter + first, *b = (float *)m->moment[0] + first;
-    const float *g = (const float *)m->gradient + first;
+    const int64_t first = row % m->rows * m->columns;
+    float *p = (float *)matrix->parameter + first, *b = (float *)matrix->moment[0] + first;
+    const float *g = (const float *)matrix->gradient + first;
     for (int64_t i = 0; i < m->columns; i++) {
         b[i] = (float)(o->momentum * (double)b[i] + (double)g[i] / norm);
-        p[i] -= (float)(work->update->learning_rate * (double)b[i]);
+        p[i] -= (float)(matrix->update.learning_rate * (double)b[i]);
     }
 }
 
-static void update_matrix(const th_update *u, const th_matrix *m)
+static void update_matrices(const th_matrices *m)
 {
-    row_work work = {u, m};
-    th_parallel(m->threads, m->rows, measure_row, &work);
-    th_parallel(m->threads, m->rows, update_row, &work);
+    th_matrices shared = *m;
+    th_parallel(m->threads, m->count * m->rows, measure_row, &shared);
+    th_parallel(m->threads, m->count * m->rows, update_row, &shared);
 }
 
-static size_t scratch_bytes(const void *options, th_dtype dtype, int64_t rows, int64_t columns)
+static size_t scratch_bytes(const void *options, const th_matrices *m)
 {
     (void)options;
-    (void)dtype;
-    (void)columns;
-    return (size_t)rows * sizeof(double);
+    return (size_t)(m->count * m->rows) * sizeof(double);
 }
 
 static const th_update_rule rule = {
@@ -116,7 +109,9 @@ static const th_update_rule rule = {
     .save_options = save_options,
     .keeps_zeros = keeps_zeros,
     .update = update,
-    .update_matrix = update_matrix,
+    .update_matrices = update_matrices,
+    .matrix_moments = 1,
+    .matrix_moment_names = {"row_buffer"},
     .scratch_bytes = scratch_bytes,
 };
 
@@ -169,7 +164,12 @@ static int train(const th_transport *transport, void *user)
     const run *r = user;
     th_context *c = th_context_new(&(th_context_options){.seed = 1, .threads = r->threads});
     th_module *m = model_new(c);
+    const th_parameter_group groups[] = {{.pattern = "large", .muon = TH_MUON_ALWAYS},
+                                         {.pattern = "small", .muon = TH_MUON_ALWAYS}};
     const th_common_options common = {.learning_rate = rate,
+                                      .element_rate_factor = 1,
+                                      .groups = groups,
+                                      .n_groups = 2,
                                       .shards = SHARDS,
                                       .group = transport->size > 1 ? th_group_new(c, transport) : NULL,
                                       .diloco = {.local_steps = r->local ? STEPS : 0}};

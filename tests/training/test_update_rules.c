@@ -10,7 +10,7 @@
 
 #include "context.h"
 
-enum { N = 37, SGD_SAMPLES = 4, ADAM_SAMPLES = 5 };
+enum { N = 37, SGD_SAMPLES = 4, ADAM_SAMPLES = 5, MUON_SAMPLES = 2 };
 
 static const th_update_rule *const rules[] = {
 #define UPDATE_RULE(name) &th_update_rule_##name,
@@ -51,6 +51,10 @@ static th_optimizer *sample_new(const th_update_rule *rule, int i)
         {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.5},
         {.learning_rate = 0.1, .momentum = 0.5, .dampening = 0.25},
     };
+    static const th_muon_options muon[MUON_SAMPLES] = {
+        {.learning_rate = 0.1, .adam_learning_rate = 0.1},
+        {.learning_rate = 0.1, .adjustment = TH_MUON_MATCH_RMS_ADAMW, .adam_weight_decay = 0.5},
+    };
     th_module *m = th_dense_new(ctx, 2, 2, NULL);
     if (strcmp(rule->name, "sgd") == 0)
         return i < SGD_SAMPLES ? th_sgd_new(m, &sgd[i]) : NULL;
@@ -58,6 +62,8 @@ static th_optimizer *sample_new(const th_update_rule *rule, int i)
         return i < ADAM_SAMPLES ? th_adam_new(m, adam_sample(i)) : NULL;
     if (strcmp(rule->name, "adam_w") == 0)
         return i < ADAM_SAMPLES ? th_adam_w_new(m, adam_sample(i)) : NULL;
+    if (strcmp(rule->name, "muon") == 0)
+        return i < MUON_SAMPLES ? th_muon_new(m, &muon[i]) : NULL;
     ck_abort_msg("add a sample of the options of %s", rule->name);
 }
 

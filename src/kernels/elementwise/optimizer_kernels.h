@@ -40,4 +40,17 @@ typedef struct th_sgd_update {
     double learning_rate;
 } th_sgd_update;
 
+/* The momentum of Muon (Jordan et al. 2024), as PyTorch defines it:
+ *
+ *     g = gradient_scale * gradient, limited to +-2^48 in float32, +-2^480 in float64
+ *     m += (1 - momentum) (g - m)
+ *     gradient = nesterov ? g + momentum (m - g) : m
+ *
+ * The limits keep the sum of the squares of a matrix finite, even as a sum in the same type. */
+typedef struct th_muon_update {
+    double gradient_scale;
+    double momentum;
+    bool nesterov;
+} th_muon_update;
+
 #endif

@@ -5,11 +5,12 @@
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/vector/vector_math.h"
 
-/* Adam limits gradient elements to this number, so that squares and their weighted sums are finite. */
+/* Adam limits gradient elements to adam_limit, so that squares and their weighted sums are finite. Muon limits them to
+ * muon_limit, so that the sum of the squares of a matrix is finite. */
 #if TH_REAL_BITS == 32
-static const real adam_limit = 0x1p63F, largest_real = FLT_MAX;
+static const real adam_limit = 0x1p63F, muon_limit = 0x1p48F, largest_real = FLT_MAX;
 #else
-static const real adam_limit = 0x1p511, largest_real = DBL_MAX;
+static const real adam_limit = 0x1p511, muon_limit = 0x1p480, largest_real = DBL_MAX;
 #endif
 
 /* The numbers of an update in the kernel's type. The gradient is computed as (gradient + p * decay) * scale, so that
@@ -139,5 +140,40 @@ void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velo
         vec_store_part(parameters + i, rest, p);
         if (velocities)
             vec_store_part(velocities + i, rest, v);
+    }
+}
+
+typedef struct muon_numbers {
+    real scale, momentum, rate;
+    bool nesterov;
+} muon_numbers;
+
+/* Updates one register of the momentum. Returns the direction. rate = 1 - momentum. */
+TH_INLINE vec muon_register(const muon_numbers *u, vec gradient, vec *m)
+{
+    const vec g = vec_clamp(gradient * u->scale, -muon_limit, muon_limit);
+    *m = vec_clamp(interpolate(*m, g, u->momentum, u->rate), -muon_limit, muon_limit);
+    return u->nesterov ? interpolate(*m, g, u->momentum, u->rate) : *m;
+}
+
+/* Updates the momentum (n), contiguous, in place, and replaces the gradient by the direction. */
+void TH_KERNEL(muon)(int64_t n, void *gradient, void *momentum, const struct th_muon_update *update)
+{
+    const muon_numbers numbers = {.scale = (real)update->gradient_scale,
+                                  .momentum = (real)update->momentum,
+                                  .rate = (real)(1 - update->momentum),
+                                  .nesterov = update->nesterov};
+    real *gradients = gradient, *moments = momentum;
+    int64_t i = 0;
+    for (; i + TH_REGISTER_LANES <= n; i += TH_REGISTER_LANES) {
+        vec m = vec_load(moments + i);
+        vec_store(gradients + i, muon_register(&numbers, vec_load(gradients + i), &m));
+        vec_store(moments + i, m);
+    }
+    if (i < n) {
+        const int64_t rest = n - i;
+        vec m = vec_load_part(moments + i, rest, 1);
+        vec_store_part(gradients + i, rest, muon_register(&numbers, vec_load_part(gradients + i, rest, 1), &m));
+        vec_store_part(moments + i, rest, m);
     }
 }
