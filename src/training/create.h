@@ -8,7 +8,7 @@
 typedef struct th_common_options {
     double learning_rate, weight_decay, max_norm;
     double element_rate_factor, element_weight_decay; /* with matrices (matrices.h): of the other parameters */
-    const th_parameter_group *groups; /* [n_groups] */
+    const th_parameter_group *groups;                 /* [n_groups] */
     int n_groups;
     int shards;
     th_group *group;

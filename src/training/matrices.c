@@ -157,7 +157,7 @@ static int list_parts(const th_optimizer *o, const th_optimizer_parameter *p, do
                                    .parameter = m->block->data + offset,
                                    .gradient = m->block->gradient + offset};
         for (int i = 0; i < o->rule->matrix_moments; i++)
-            matrix[part].moment[i] = (char *)m->moment[i] + (offset - m->begin);
+            matrix[part].moment[i] = (char *)m->moment[i] + th_moment_offset(m, i, offset);
     }
     return p->parts;
 }

@@ -29,7 +29,7 @@ static int list_numbers(const th_optimizer *o, th_moments *m, numbers list[MAX_N
 {
     int n = 0;
     for (; n < o->n_moments; n++)
-        list[n] = (numbers){&m->moment[n], m->end - m->begin};
+        list[n] = (numbers){&m->moment[n], th_moment_offset(m, n, m->end)};
     if (o->diloco.local_steps > 0)
         list[n++] = (numbers){&m->start, m->bytes};
     if (o->diloco.local_steps > 0 && o->diloco.momentum > 0)
@@ -37,13 +37,20 @@ static int list_numbers(const th_optimizer *o, th_moments *m, numbers list[MAX_N
     return n;
 }
 
+/* Frees m, of which the first n arrays of numbers are allocated. */
+static void free_allocated(const th_optimizer *o, th_moments *m, const numbers list[MAX_NUMBERS], int n)
+{
+    while (n-- > 0)
+        th_release_numbers(o->ctx, *list[n].data, list[n].bytes);
+    th_release(o->ctx, m->matrix, (size_t)m->n_matrices * sizeof *m->matrix);
+    th_release(o->ctx, m->cut, bytes_of_cuts(o));
+    th_release(o->ctx, m, sizeof *m);
+}
+
 static void free_moments(const th_optimizer *o, th_moments *m)
 {
     numbers list[MAX_NUMBERS];
-    for (int n = list_numbers(o, m, list); n-- > 0;)
-        th_release_numbers(o->ctx, *list[n].data, list[n].bytes);
-    th_release(o->ctx, m->cut, bytes_of_cuts(o));
-    th_release(o->ctx, m, sizeof *m);
+    free_allocated(o, m, list, list_numbers(o, m, list));
 }
 
 static void free_list(const th_optimizer *o, th_moments **list)
@@ -100,26 +107,75 @@ static void cut_block(const th_optimizer *o, th_moments *m)
     m->end = o->diloco.local_steps > 0 ? m->bytes : m->cut[rank + 1];
 }
 
-/* Allocates the cuts and the moments. Returns false with an error pending, and nothing allocated. */
-static bool allocate_part(const th_optimizer *o, th_moments *m)
+/* Returns the entry that a parameter has, or will have after a move. */
+static const th_parameter_entry *last_entry(const th_optimizer_parameter *p)
 {
-    m->cut = th_allocate(o->ctx, bytes_of_cuts(o));
-    if (m->cut == NULL) {
-        th_fail_memory(o->ctx, o->rule->name, bytes_of_cuts(o));
-        return false;
+    return p->entry->successor ? p->entry->successor : p->entry;
+}
+
+/* Lists the matrices of a block, unless `matrix` is NULL. Returns their number. */
+static int64_t list_matrices(const th_optimizer *o, const th_parameter_block *block, th_matrix_range *matrix)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; o->matrices && i < o->count; i++) {
+        const th_parameter_entry *entry = last_entry(&o->parameters[i]);
+        if (o->parameters[i].parts == 0 || entry->block != block)
+            continue;
+        if (matrix)
+            matrix[n] = (th_matrix_range){entry->offset, entry->offset + entry->bytes};
+        n++;
     }
-    cut_block(o, m);
+    return n;
+}
+
+/* Allocates the cuts, the list of matrices, and the moments. Returns NULL with an error pending. */
+static th_moments *new_moments(const th_optimizer *o, th_parameter_block *block)
+{
+    th_context *ctx = o->ctx;
+    th_moments *m = th_allocate(ctx, sizeof *m);
+    if (m == NULL) {
+        th_fail_memory(ctx, o->rule->name, sizeof *m);
+        return NULL;
+    }
+    *m = (th_moments){.block = block,
+                      .bytes = block->used,
+                      .matrix_moments = o->rule->matrix_moments,
+                      .n_matrices = list_matrices(o, block, NULL)};
+    m->cut = th_allocate(ctx, bytes_of_cuts(o));
+    if (m->n_matrices > 0)
+        m->matrix = th_allocate(ctx, (size_t)m->n_matrices * sizeof *m->matrix);
     numbers list[MAX_NUMBERS];
+    if (m->cut == NULL || (m->matrix == NULL && m->n_matrices > 0)) {
+        th_fail_memory(ctx, o->rule->name, bytes_of_cuts(o) + (size_t)m->n_matrices * sizeof *m->matrix);
+        free_allocated(o, m, list, 0);
+        return NULL;
+    }
+    list_matrices(o, block, m->matrix);
+    cut_block(o, m);
     const int n = list_numbers(o, m, list);
     for (int i = 0; i < n; i++) {
-        if (th_allocate_numbers(o->ctx, list[i].bytes, list[i].data, o->rule->name) != TH_OK) {
-            while (i-- > 0)
-                th_release_numbers(o->ctx, *list[i].data, list[i].bytes);
-            th_release(o->ctx, m->cut, bytes_of_cuts(o));
-            return false;
+        if (th_allocate_numbers(ctx, list[i].bytes, list[i].data, o->rule->name) != TH_OK) {
+            free_allocated(o, m, list, i);
+            return NULL;
         }
         if (*list[i].data)
             memset(*list[i].data, 0, list[i].bytes);
+    }
+    return m;
+}
+
+/* Returns whether m has memory for all moments of each parameter that is in its block, or will be there after a move. */
+static bool fits(const th_optimizer *o, const th_moments *m)
+{
+    if (m->bytes < m->block->used)
+        return false;
+    for (int64_t i = 0; o->matrices && i < o->count; i++) {
+        const th_parameter_entry *entry = last_entry(&o->parameters[i]);
+        bool listed = false;
+        for (int64_t k = 0; k < m->n_matrices; k++)
+            listed |= m->matrix[k].begin == entry->offset && m->matrix[k].end == entry->offset + entry->bytes;
+        if (entry->block == m->block && listed != (o->parameters[i].parts > 0))
+            return false;
     }
     return true;
 }
@@ -127,7 +183,7 @@ static bool allocate_part(const th_optimizer *o, th_moments *m)
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
 {
     const th_moments *old = moments_in(o->moments, block);
-    if ((old && old->bytes >= block->used) || moments_in(o->reserved, block))
+    if ((old && fits(o, old)) || moments_in(o->reserved, block))
         return TH_OK;
     th_context *ctx = o->ctx;
     if (old && (o->shards.processes > 1 || th_steps_are_local(o)))
@@ -136,14 +192,10 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
             "a parameter that was frozen was cast after the moments were allocated, and is trained now; with "
             "several processes or local steps, moments cannot grow: cast it before the first step, and "
             "before a checkpoint is loaded");
-    th_moments *m = th_allocate(ctx, sizeof *m);
+    th_moments *m = new_moments(o, block);
     if (m == NULL)
-        return th_fail_memory(ctx, o->rule->name, sizeof *m);
-    *m = (th_moments){.block = block, .bytes = block->used, .next = o->reserved};
-    if (!allocate_part(o, m)) {
-        th_release(ctx, m, sizeof *m);
         return ctx->error;
-    }
+    m->next = o->reserved;
     o->reserved = m;
     return TH_OK;
 }
@@ -151,6 +203,18 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
 void th_moments_discard_reserved(th_optimizer *o)
 {
     free_list(o, &o->reserved);
+}
+
+/* Copies the parameter's moments to those that replace them. */
+static void replace_moments(const th_optimizer *o, th_optimizer_parameter *p, th_moments *grown)
+{
+    th_moment_part old[TH_MAX_MOMENTS];
+    for (int i = 0; i < th_moments_of(o, p); i++)
+        old[i] = th_moment_part_of(p, i);
+    p->moments = grown;
+    for (int i = 0; i < th_moments_of(o, p); i++)
+        if (old[i].data)
+            memcpy(th_moment_part_of(p, i).data, old[i].data, old[i].end - old[i].begin);
 }
 
 void th_moments_adopt_reserved(th_optimizer *o)
@@ -165,12 +229,9 @@ void th_moments_adopt_reserved(th_optimizer *o)
         *link = grown;
         if (old == NULL)
             continue;
-        for (int i = 0; i < o->n_moments; i++)
-            if (grown->moment[i])
-                memcpy(grown->moment[i], old->moment[i], old->bytes);
         for (int64_t i = 0; i < o->count; i++)
             if (o->parameters[i].moments == old)
-                o->parameters[i].moments = grown;
+                replace_moments(o, &o->parameters[i], grown);
         free_moments(o, old);
     }
 }
@@ -225,6 +286,15 @@ static th_moment_part part_within(const th_optimizer_parameter *p, size_t begin,
     return begin < end ? (th_moment_part){.begin = begin - first, .end = end - first} : (th_moment_part){0};
 }
 
+size_t th_moment_offset(const th_moments *m, int i, size_t offset)
+{
+    size_t matrices = 0; /* before `offset`, without moment i */
+    for (int64_t k = 0; i >= m->matrix_moments && k < m->n_matrices; k++)
+        if (m->matrix[k].begin >= m->begin && m->matrix[k].begin < offset)
+            matrices += m->matrix[k].end - m->matrix[k].begin;
+    return offset - m->begin - matrices;
+}
+
 th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i)
 {
     const th_moments *m = p->moments;
@@ -233,7 +303,7 @@ th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i)
     th_moment_part part = part_within(p, m->begin, m->end);
     char *data = m->moment[i];
     if (data && part.begin < part.end)
-        part.data = data + (p->entry->offset + part.begin - m->begin);
+        part.data = data + th_moment_offset(m, i, p->entry->offset + part.begin);
     return part;
 }
 
@@ -274,7 +344,7 @@ void th_moments_drop_unused(th_optimizer *o)
 
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
 {
-    for (int i = 0; p->moments && i < o->n_moments; i++) {
+    for (int i = 0; p->moments && i < th_moments_of(o, p); i++) {
         const th_moment_part part = th_moment_part_of(p, i);
         if (part.data)
             memset(part.data, 0, part.end - part.begin);
@@ -307,7 +377,7 @@ void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
     th_optimizer_parameter moved = *p;
     moved.entry = p->entry->successor;
     moved.moments = moments_in(o->moments, moved.entry->block);
-    for (int i = 0; i < o->n_moments && p->moments->moment[i]; i++) {
+    for (int i = 0; i < th_moments_of(o, p) && p->moments->moment[i]; i++) {
         th_array before = th_tensor_array(p->tensor), after = before;
         before.data = th_moment_part_of(p, i).data;
         after.data = th_moment_part_of(&moved, i).data;

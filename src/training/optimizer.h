@@ -46,7 +46,7 @@ struct th_optimizer {
     th_diloco_options diloco; /* complete; local_steps 0: none */
     int local_steps;          /* since the last outer step */
     double norm, loss;        /* of the last step */
-    int n_moments;
+    int n_moments;            /* of elements; matrices may have fewer */
     th_optimizer_group
         *groups; /* [n_groups]; with matrices, [n_groups / 2] of these and then [n_groups / 2] of others */
     int n_groups;
@@ -91,6 +91,11 @@ th_status th_optimizer_check_additions(th_optimizer *o);
 /* Follows parameters that are freed, or cast to another type. */
 extern const th_parameter_observer th_optimizer_observer;
 
+/* Returns how many moments the parameter has. */
+static inline int th_moments_of(const th_optimizer *o, const th_optimizer_parameter *p)
+{
+    return p->parts ? o->rule->matrix_moments : o->n_moments;
+}
 /* Returns what is the same for all elements of a parameter. */
 th_update th_update_of(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale);
 /* Updates all parameters that are due, with their gradients times gradient_scale. */

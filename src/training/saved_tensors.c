@@ -19,31 +19,33 @@ typedef struct kind {
     int worker; /* whose moment it is; -1: the processes share it */
 } kind;
 
-static kind kind_of(const th_optimizer *o, int k)
+static kind kind_of(const th_optimizer *o, int64_t p, int k)
 {
     if (!th_steps_are_local(o))
         return (kind){MOMENT, k, -1};
-    const int moments = o->n_moments * o->shards.processes;
-    if (k < moments)
-        return (kind){MOMENT, k % o->n_moments, k / o->n_moments};
-    return (kind){.type = k == moments ? STEPS : VELOCITY};
+    const int moments = th_moments_of(o, &o->parameters[p]), all = moments * o->shards.processes;
+    if (k < all)
+        return (kind){MOMENT, k % moments, k / moments};
+    return (kind){.type = k == all ? STEPS : VELOCITY};
 }
 
-int th_saved_tensor_count(const th_optimizer *o)
+int th_saved_tensor_count(const th_optimizer *o, int64_t p)
 {
-    return th_steps_are_local(o) ? o->n_moments * o->shards.processes + (o->diloco.momentum > 0 ? 2 : 1) : o->n_moments;
+    const int moments = th_moments_of(o, &o->parameters[p]);
+    return th_steps_are_local(o) ? moments * o->shards.processes + (o->diloco.momentum > 0 ? 2 : 1) : moments;
 }
 
-void th_saved_tensor_name(const th_optimizer *o, int k, char name[TH_SAVED_NAME_SIZE])
+void th_saved_tensor_name(const th_optimizer *o, int64_t p, int k, char name[TH_SAVED_NAME_SIZE])
 {
-    const kind saved = kind_of(o, k);
+    const kind saved = kind_of(o, p, k);
+    const char *const *names = o->parameters[p].parts ? o->rule->matrix_moment_names : o->rule->moment_names;
     name[0] = 0;
     if (saved.type != MOMENT)
         th_append(name, TH_SAVED_NAME_SIZE, "%s", saved.type == STEPS ? "worker_steps" : "outer_velocity");
     else if (saved.worker > 0)
-        th_append(name, TH_SAVED_NAME_SIZE, "worker%d.%s", saved.worker, o->rule->moment_names[saved.moment]);
+        th_append(name, TH_SAVED_NAME_SIZE, "worker%d.%s", saved.worker, names[saved.moment]);
     else
-        th_append(name, TH_SAVED_NAME_SIZE, "%s", o->rule->moment_names[saved.moment]);
+        th_append(name, TH_SAVED_NAME_SIZE, "%s", names[saved.moment]);
 }
 
 /* Returns the whole moment, if there are moments. */
@@ -55,7 +57,7 @@ static th_moment_part whole(const th_optimizer_parameter *p)
 
 th_moment_part th_saved_tensor_part_of_rank(const th_optimizer *o, int64_t p, int k, int rank)
 {
-    const kind saved = kind_of(o, k);
+    const kind saved = kind_of(o, p, k);
     const th_optimizer_parameter *parameter = &o->parameters[p];
     const size_t step = sizeof parameter->steps;
     if (saved.type == STEPS)
@@ -67,7 +69,7 @@ th_moment_part th_saved_tensor_part_of_rank(const th_optimizer *o, int64_t p, in
 
 th_moment_part th_saved_tensor_part(const th_optimizer *o, int64_t p, int k)
 {
-    const kind saved = kind_of(o, k);
+    const kind saved = kind_of(o, p, k);
     th_optimizer_parameter *parameter = &o->parameters[p];
     th_moment_part part = th_saved_tensor_part_of_rank(o, p, k, o->shards.rank);
     if (saved.type == VELOCITY)
@@ -82,7 +84,7 @@ th_moment_part th_saved_tensor_part(const th_optimizer *o, int64_t p, int k)
 th_array th_saved_tensor(const th_optimizer *o, int64_t p, int k)
 {
     th_array array = th_tensor_array(o->parameters[p].tensor);
-    if (kind_of(o, k).type == STEPS)
+    if (kind_of(o, p, k).type == STEPS)
         array = (th_array){.given = true, .dtype = TH_INT64, .ndim = 1, .size = {o->shards.processes}, .stride = {1}};
     array.data = th_saved_tensor_part(o, p, k).data;
     return array;
@@ -107,9 +109,9 @@ static void limit_velocity(const th_array *read)
     }
 }
 
-void th_saved_tensor_limit(const th_optimizer *o, int k, const th_array *read)
+void th_saved_tensor_limit(const th_optimizer *o, int64_t p, int k, const th_array *read)
 {
-    const kind saved = kind_of(o, k);
+    const kind saved = kind_of(o, p, k);
     if (saved.type == MOMENT)
         th_moments_limit(o, saved.moment, read);
     else if (saved.type == STEPS)

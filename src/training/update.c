@@ -13,6 +13,7 @@ typedef struct run {
     size_t begin; /* the offset in the block */
     int64_t numel;
     size_t element;
+    char *moment[TH_MAX_MOMENTS];
     th_update update;
 } run;
 
@@ -26,7 +27,7 @@ static void update_chunk(void *shared, int64_t index, int worker)
     const size_t offset = r->begin + (size_t)first * r->element;
     void *moment[TH_MAX_MOMENTS] = {NULL};
     for (int i = 0; i < r->optimizer->n_moments; i++)
-        moment[i] = (char *)r->moments->moment[i] + (offset - r->moments->begin);
+        moment[i] = r->moment[i] + (offset - r->begin);
     r->optimizer->rule->update(&r->update, n, block->data + offset, block->gradient + offset, moment);
 }
 
@@ -68,6 +69,8 @@ static void update_run(const th_optimizer *o, const th_optimizer_parameter *firs
              .numel = (int64_t)((end - begin) / element),
              .element = element,
              .update = th_update_of(o, first, gradient_scale)};
+    for (int i = 0; i < o->n_moments; i++)
+        r.moment[i] = (char *)m->moment[i] + th_moment_offset(m, i, begin);
     th_parallel(o->ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
 }
 

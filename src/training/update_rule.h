@@ -71,7 +71,7 @@ typedef struct th_update_rule {
      * parameters these are; `update` gets all others. One process has a whole matrix, and the function divides the work
      * among threads itself. The bits of a matrix must not depend on the other matrices of the call. */
     void (*update_matrices)(const th_matrices *m);
-    int matrix_moments; /* how many of the moments matrices have */
+    int matrix_moments; /* of a matrix; at most moment_count */
     const char *matrix_moment_names[TH_MAX_MOMENTS];
     /* NULL, or returns the bytes of scratch memory that update_matrices needs; SIZE_MAX if they overflow. `matrix` and
      * `scratch` are NULL. */

@@ -25,7 +25,7 @@ static const th_safetensors_entry *find_moment(const th_safetensors *file, const
                                                const th_listed_parameter *p, int k)
 {
     char name[TH_MOMENT_NAME_SIZE], moment[TH_SAVED_NAME_SIZE];
-    th_saved_tensor_name(o, k, moment);
+    th_saved_tensor_name(o, p->optimizer_index, k, moment);
     snprintf(name, sizeof name, TH_MOMENT_NAME, moment, p->name);
     return th_safetensors_search(file->by_name, file->count, name);
 }
@@ -37,7 +37,7 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
     char name[TH_SAVED_NAME_SIZE];
     const th_safetensors_entry *entry = find_moment(file, o, p, k);
     const th_array ours = th_saved_tensor(o, p->optimizer_index, k);
-    th_saved_tensor_name(o, k, name);
+    th_saved_tensor_name(o, p->optimizer_index, k, name);
     if (!stepped && entry)
         th_report_difference(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name,
                              p->name);
@@ -57,7 +57,7 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         const bool stepped = th_state_steps(state, p->name) > 0;
-        for (int k = 0; p->optimizer_index >= 0 && k < th_saved_tensor_count(o); k++)
+        for (int k = 0; p->optimizer_index >= 0 && k < th_saved_tensor_count(o, p->optimizer_index); k++)
             compare_moment(file, o, p, k, stepped, d);
     }
 }
@@ -76,7 +76,7 @@ static th_status read_moment(const th_safetensors_entry *entry, const th_optimiz
     const th_array read = {
         .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
     if (status == TH_OK)
-        th_saved_tensor_limit(o, k, &read);
+        th_saved_tensor_limit(o, p->optimizer_index, k, &read);
     return status;
 }
 
@@ -98,7 +98,7 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
         const th_listed_parameter *p = &list->parameter[i];
         if (p->optimizer_index < 0 || th_state_steps(state, p->name) == 0)
             continue;
-        for (int k = 0; k < th_saved_tensor_count(o); k++)
+        for (int k = 0; k < th_saved_tensor_count(o, p->optimizer_index); k++)
             if (read_moment(find_moment(file, o, p, k), o, p, k) != TH_OK)
                 return th_error_code(list->ctx);
     }

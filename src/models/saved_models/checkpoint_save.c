@@ -96,9 +96,9 @@ static void fill_lists(saving *s)
     th_saved_moment *moment = s->moment;
     for (int64_t i = 0; i < s->list.count; i++) {
         const th_listed_parameter *p = &s->list.parameter[i];
-        for (int k = 0; o && has_moments(o, p) && k < th_saved_tensor_count(o); k++, moment++) {
+        for (int k = 0; o && has_moments(o, p) && k < th_saved_tensor_count(o, p->optimizer_index); k++, moment++) {
             char name[TH_SAVED_NAME_SIZE];
-            th_saved_tensor_name(o, k, name);
+            th_saved_tensor_name(o, p->optimizer_index, k, name);
             *moment = (th_saved_moment){.parameter = p->optimizer_index, .tensor = k};
             snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, name, p->name);
             *next++ = (th_safetensors_item){
@@ -112,8 +112,10 @@ static void fill_lists(saving *s)
 static th_status list_tensors(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
-    for (int64_t i = 0; o && i < s->list.count; i++)
-        s->n_moments += has_moments(o, &s->list.parameter[i]) ? th_saved_tensor_count(o) : 0;
+    for (int64_t i = 0; o && i < s->list.count; i++) {
+        const th_listed_parameter *p = &s->list.parameter[i];
+        s->n_moments += has_moments(o, p) ? th_saved_tensor_count(o, p->optimizer_index) : 0;
+    }
     s->capacity = s->list.count + s->n_moments + 1;
     const size_t tensors = (size_t)s->capacity * sizeof *s->tensor;
     const size_t moments = (size_t)(s->n_moments + 1) * sizeof *s->moment;

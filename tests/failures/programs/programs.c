@@ -42,6 +42,7 @@ const program *const programs[] = {
     &sgd,
     &adam,
     &converted_training,
+    &muon,
     &micro_batches,
     &reduced_precision,
     &several_threads,

@@ -132,6 +132,21 @@ static th_status frozen(program_run *r)
 const program converted_training = {
     .name = "converted_training", .setup = adam_setup, .step = {train, widened, train_wide, narrowed, frozen, train}};
 
+/* -- Muon -- */
+
+static th_status muon_setup(program_run *r)
+{
+    const th_parameter_group groups[] = {{.pattern = "3.*", .muon = TH_MUON_NEVER}};
+    TRY(model_setup(r));
+    r->optimizer = th_muon_new(
+        r->model,
+        &(th_muon_options){.learning_rate = 0.02, .adam_learning_rate = 0.01, .groups = groups, .n_groups = 1});
+    return th_error_code(r->ctx);
+}
+
+const program muon = {
+    .name = "muon", .setup = muon_setup, .step = {train, scheduled, widened, train_wide, narrowed, frozen, train}};
+
 /* -- two micro-batches -- */
 
 static th_status accumulated(program_run *r)
