@@ -35,7 +35,7 @@ typedef struct {
     const char *standard; /* the default in --help, instead of the variable's value; NULL: that value */
 } program_option;
 
-enum { MAX_OPTIONS = 60 };
+enum { MAX_OPTIONS = 120 };
 
 /* Begins a message to standard error about the end of this process: "copy_task: ". If there are several
  * processes, the others wait for the first to report the same error. Then they name their rank. */
@@ -149,13 +149,12 @@ static inline void set_option(const char *program, const program_option *option,
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
                                           const program_option *options, const char **words, int max)
 {
-    enum { VERSION = MAX_OPTIONS, HELP = 'h', UNKNOWN = '?' }; /* values outside the indices of the table */
-    _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "an index of the table must not equal a character");
+    enum { HELP = 'h', UNKNOWN = '?', FIRST = 256, VERSION = FIRST + MAX_OPTIONS }; /* FIRST: no character */
     struct option list[MAX_OPTIONS + 3] = {{0}};
     int count = 0;
     for (; count < MAX_OPTIONS && options[count].name; count++)
-        list[count] =
-            (struct option){options[count].name, options[count].flag ? no_argument : required_argument, NULL, count};
+        list[count] = (struct option){options[count].name, options[count].flag ? no_argument : required_argument, NULL,
+                                      FIRST + count};
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){"version", no_argument, NULL, VERSION};
     opterr = started_rank() < 1;
@@ -169,7 +168,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
             print_help(about, options);
         if (i == VERSION)
             print_version(program);
-        set_option(program, &options[i], optarg);
+        set_option(program, &options[i - FIRST], optarg);
     }
     for (int i = optind; i < argc && i - optind < max; i++)
         words[i - optind] = argv[i];

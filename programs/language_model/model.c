@@ -51,19 +51,48 @@ void make_batch(trainer *t)
     require_no_error(t);
 }
 
+/* Vectors have no weight decay. */
+static const th_parameter_group vectors = {.takes = is_vector, .no_weight_decay = true};
+
+static th_optimizer *adam_w_new(const trainer *t)
+{
+    return th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
+                                                      TH_BETAS(chosen.beta1, chosen.beta2),
+                                                      .weight_decay = chosen.weight_decay,
+                                                      .max_norm = chosen.clip,
+                                                      .groups = &vectors,
+                                                      .n_groups = 1,
+                                                      .shards = (int)chosen.shards,
+                                                      .group = t->group,
+                                                      .diloco = {.local_steps = (int)chosen.local_steps}});
+}
+
+static th_optimizer *muon_new(const trainer *t)
+{
+    th_muon_options options = {.learning_rate = chosen.lr,
+                               .weight_decay = chosen.weight_decay,
+                               .momentum = chosen.momentum,
+                               .no_momentum = chosen.momentum == 0,
+                               .steps = (int)chosen.newton_schulz,
+                               .adam_learning_rate = chosen.adam_lr,
+                               .adam_beta1 = chosen.beta1,
+                               .adam_beta2 = chosen.beta2,
+                               .has_adam_betas = true,
+                               .adam_weight_decay = chosen.weight_decay,
+                               .max_norm = chosen.clip,
+                               .groups = &vectors,
+                               .n_groups = 1,
+                               .shards = (int)chosen.shards,
+                               .group = t->group,
+                               .diloco = {.local_steps = (int)chosen.local_steps}};
+    (void)find_adjustment(chosen.adjust_lr, &options.adjustment); /* (the settings have been checked) */
+    return th_muon_new(t->model, &options);
+}
+
 void make_optimizer(trainer *t)
 {
-    const th_parameter_group vectors = {.takes = is_vector, .no_weight_decay = true};
     if (chosen.freeze)
         freeze_parameters(t->model);
-    t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
-                                                              TH_BETAS(chosen.beta1, chosen.beta2),
-                                                              .weight_decay = chosen.weight_decay,
-                                                              .max_norm = chosen.clip,
-                                                              .groups = &vectors,
-                                                              .n_groups = 1,
-                                                              .shards = (int)chosen.shards,
-                                                              .group = t->group,
-                                                              .diloco = {.local_steps = (int)chosen.local_steps}});
+    t->optimizer = uses_muon() ? muon_new(t) : adam_w_new(t);
     require_no_error(t);
 }

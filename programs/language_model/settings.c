@@ -15,6 +15,9 @@ static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
 /* Adapters begin at 0 and their product is scaled, so one rate suits all widths. */
 static const double LORA_LR = 2e-4;
 
+/* Of Muon for a new model: of matrices, and of the other parameters. */
+static const double MUON_LR = 0.02, MUON_ADAM_LR = 3e-3;
+
 given_options was_given;
 settings chosen = {
     .tokenizer = "characters",
@@ -26,6 +29,10 @@ settings chosen = {
     .keep = DEFAULT_KEEP,
     .steps = 2000,
     .precision = "float32",
+    .optimizer = "adamw",
+    .momentum = 0.95,
+    .newton_schulz = 5,
+    .adjust_lr = "original",
     .weights = "float32",
     .batch = DEFAULT_BATCH,
     .shards = 1,
@@ -80,13 +87,25 @@ const program_option run_options[] = {
      "steps of each process alone, until the processes join their parameters (DiLoCo); 0: they join each step",
      .integer = &chosen.local_steps, .low = 0, .high = MAX_STEPS},
     {"accumulate", "batches in a step, one after another", .integer = &chosen.accumulate, .low = 1, .high = 1e6},
-    {"lr", "the highest learning rate; with --from 0.0003, or 0.0384 / width for a width above 128", .real = &chosen.lr,
-     .low = 1e-12, .high = 1e3, .given = &was_given.lr},
-    {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
-     .low = -1, .high = 1e3},
+    {"lr",
+     "the highest learning rate; with --optimizer muon 0.02; with --from 0.0003, or 0.0384 / width for a width above "
+     "128",
+     .real = &chosen.lr, .low = 1e-12, .high = 1e3, .given = &was_given.lr},
+    {"min-lr", "learning rate at the end; -1: a tenth of the highest, with adamw at most 0.0003",
+     .real = &chosen.min_lr, .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .integer = &chosen.warmup, .low = 0, .high = MAX_STEPS,
      .given = &was_given.warmup},
     {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
+    {"optimizer", "adamw, or muon: Muon for the matrices of hidden layers, AdamW for the other parameters",
+     .text = &chosen.optimizer},
+    {"adam-lr", "with muon, AdamW's highest learning rate; it changes as --lr does; 0: 0.003, with --from as --lr",
+     .real = &chosen.adam_lr, .low = 0, .high = 1e3, .given = &was_given.adam_lr},
+    {"momentum", "of Muon", .real = &chosen.momentum, .low = 0, .high = 0.99999},
+    {"newton-schulz", "steps of Muon's Newton-Schulz iteration", .integer = &chosen.newton_schulz, .low = 1,
+     .high = 16},
+    {"adjust-lr",
+     "how Muon adjusts the rate to a matrix's shape: original, or match_rms_adamw, which is the default with --from",
+     .text = &chosen.adjust_lr, .given = &was_given.adjust_lr},
     {"beta1", "of AdamW", .real = &chosen.beta1, .low = 0, .high = 0.99999},
     {"beta2", "of AdamW", .real = &chosen.beta2, .low = 0, .high = 0.99999},
     {"clip", "largest norm of the gradient; 0: no limit", .real = &chosen.clip, .low = 0, .high = 1e9},
@@ -179,6 +198,29 @@ th_dtype parse_storage(const char *name)
     return dtype;
 }
 
+bool find_adjustment(const char *name, th_muon_adjustment *adjustment)
+{
+    *adjustment = strcmp(name, "original") == 0 ? TH_MUON_ORIGINAL : TH_MUON_MATCH_RMS_ADAMW;
+    return *adjustment == TH_MUON_ORIGINAL || strcmp(name, "match_rms_adamw") == 0;
+}
+
+bool uses_muon(void)
+{
+    return strcmp(chosen.optimizer, "muon") == 0;
+}
+
+/* Rejects options of optimizers that contradict each other. */
+static void refuse_optimizers(void)
+{
+    th_muon_adjustment adjustment;
+    if (!uses_muon() && strcmp(chosen.optimizer, "adamw") != 0)
+        refuse(PROGRAM, "--optimizer must be adamw or muon, not ", chosen.optimizer);
+    if (!find_adjustment(chosen.adjust_lr, &adjustment))
+        refuse(PROGRAM, "--adjust-lr must be original or match_rms_adamw, not ", chosen.adjust_lr);
+    if (!uses_muon() && (was_given.adam_lr || was_given.adjust_lr))
+        refuse(PROGRAM, "--adam-lr and --adjust-lr are for --optimizer muon: AdamW has the one rate --lr", "");
+}
+
 int64_t round_up_to_local_steps(int64_t count)
 {
     const int64_t at_least_1 = count < 1 ? 1 : count, local_steps = chosen.local_steps;
@@ -248,12 +290,18 @@ void set_learning_rates(void)
     char problem[100];
     if (chosen.from && !was_given.lr)
         chosen.lr = chosen.lora > 0 ? LORA_LR : TUNING_LR * fmin(1, TUNED_WIDTH / (double)chosen.model.width);
+    if (uses_muon() && !chosen.from && !was_given.lr)
+        chosen.lr = MUON_LR;
+    if (uses_muon() && chosen.from && !was_given.adjust_lr)
+        chosen.adjust_lr = "match_rms_adamw";
+    if (uses_muon() && chosen.adam_lr == 0)
+        chosen.adam_lr = chosen.from ? chosen.lr : MUON_ADAM_LR;
     if (chosen.min_lr > chosen.lr) {
         snprintf(problem, sizeof problem, "--min-lr %g is more than --lr, which is %g", chosen.min_lr, chosen.lr);
         refuse(PROGRAM, problem, "");
     }
     if (chosen.min_lr < 0)
-        chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
+        chosen.min_lr = uses_muon() ? chosen.lr / 10 : fmin(chosen.lr / 10, 3e-4);
 }
 
 /* Longer texts could be saved, but not loaded. */
@@ -267,6 +315,7 @@ static void refuse_long_texts(void)
 void complete_settings(void)
 {
     refuse_contradictions();
+    refuse_optimizers();
     refuse_long_texts();
     if (chosen.from && !was_given.tokenizer)
         chosen.tokenizer = chosen.from;

@@ -15,7 +15,7 @@ enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see
 
 /* Whether the command line has these options. With --from their defaults differ. */
 typedef struct given_options {
-    bool tokenizer, batch, lr, steps, warmup, eval_every, log_every, epochs;
+    bool tokenizer, batch, lr, adam_lr, adjust_lr, steps, warmup, eval_every, log_every, epochs;
 } given_options;
 extern given_options was_given;
 
@@ -37,6 +37,10 @@ typedef struct settings {
     int64_t steps, batch, shards, local_steps, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
+    const char *optimizer;    /* "adamw" or "muon" */
+    double adam_lr, momentum; /* of Muon */
+    int64_t newton_schulz;
+    const char *adjust_lr; /* "original" or "match_rms_adamw" */
     /* tuning */
     int64_t lora; /* the rank; 0: no adapters */
     double lora_alpha, lora_dropout, epochs;
@@ -80,6 +84,10 @@ bool local_steps_divide(int64_t steps);
 bool find_storage(const char *name, th_dtype *dtype);
 /* Returns the storage type of this name. Ends the program if the name is unknown. */
 th_dtype parse_storage(const char *name);
+/* Sets *adjustment to the one of this name. Returns false if the name is unknown. */
+bool find_adjustment(const char *name, th_muon_adjustment *adjustment);
+/* Returns whether Muon updates the matrices. */
+bool uses_muon(void);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void set_learning_rates(void);
 

@@ -267,6 +267,11 @@ static void add_settings_of_older_versions(json_t *object)
                                 : option->text ? json_string("")
                                                : json_integer(0));
     add_missing(object, "precision", json_string("float32"));
+    add_missing(object, "optimizer", json_string("adamw"));
+    add_missing(object, "adam-lr", json_integer(0));
+    add_missing(object, "momentum", json_real(0.95));
+    add_missing(object, "newton-schulz", json_integer(5));
+    add_missing(object, "adjust-lr", json_string("original"));
     add_missing(object, "shards", json_integer(1));
     add_missing(object, "local-steps", json_integer(0));
     add_missing(object, "keep", json_integer(DEFAULT_KEEP));
@@ -289,11 +294,15 @@ static void check_consistency(const json_t *object, const char *file)
     const th_transformer_block_options *block = &MODEL.block;
     th_precision precision;
     th_dtype storage;
+    th_muon_adjustment adjustment;
     const struct {
         const char *name, *wanted;
         bool fits;
     } rules[] = {
         {"precision", "float32, bfloat16x3, bfloat16 or int8", find_precision(chosen.precision, &precision)},
+        {"optimizer", "adamw or muon", uses_muon() || strcmp(chosen.optimizer, "adamw") == 0},
+        {"adam-lr", "positive with the optimizer muon", !uses_muon() || chosen.adam_lr > 0},
+        {"adjust-lr", "original or match_rms_adamw", find_adjustment(chosen.adjust_lr, &adjustment)},
         {"weights", "float32, bfloat16, float16, q8_0 or q4_0", find_storage(chosen.weights, &storage)},
         {"heads", "a divisor of \"width\"", chosen.from || chosen.width % chosen.heads == 0},
         {"kv-heads", "0 or a divisor of \"heads\"", chosen.kv_heads == 0 || chosen.heads % chosen.kv_heads == 0},
