@@ -47,10 +47,13 @@ for n in 1 2 3; do
     same "run$n" "run$n.out"
     processes $n "$copy_task" --quiet --steps 12 --shards 8 --threads 1 2>said | cmp - copy || { cat said; fail "copy_task, $n processes"; }
 done
-train 3 half --steps 60 --precision bfloat16 >half.out 2>&1
-# shellcheck disable=SC2086
-"$language_model" train text half_alone $options --steps 60 --precision bfloat16 >half_alone.out 2>&1
-[ "$(crc half.out)" = "$(crc half_alone.out)" ] || fail "other parameters in bfloat16"
+for option in "--precision bfloat16" "--optimizer muon"; do
+    # shellcheck disable=SC2086
+    train 3 other --force --steps 60 $option >other.out 2>&1
+    # shellcheck disable=SC2086
+    "$language_model" train text other_alone --force $options --steps 60 $option >other_alone.out 2>&1
+    [ "$(crc other.out)" = "$(crc other_alone.out)" ] || fail "other parameters with $option"
+done
 
 # -- local steps: the signal arrives between outer steps, and the run stops after the next one --
 local_steps() { # local_steps N RUN [OPTION...]: trains with --local-steps 4

@@ -30,6 +30,28 @@ static void compare_option(const json_t *options, const char *key, const char *n
         compare_values(name, saved, current, d);
 }
 
+/* Returns how many lists of all groups the optimizer has: one of matrices and one of other parameters, or one. */
+static int lists_of_groups(const th_optimizer *o)
+{
+    return o->matrices ? 2 : 1;
+}
+
+/* A group in messages: "group 3", "group 3 of matrices". */
+typedef struct group_name {
+    char text[48];
+} group_name;
+
+static group_name name_of_group(const th_optimizer *o, int64_t g)
+{
+    static const char *const kinds[] = {" of matrices", " of other parameters"};
+    const int lists = lists_of_groups(o);
+    const int64_t groups = o->n_groups / lists;
+    group_name name;
+    snprintf(name.text, sizeof name.text, "group %lld%s", (long long)(g % groups),
+             lists == 1 ? "" : kinds[g >= groups]);
+    return name;
+}
+
 static void compare_groups(const json_t *groups, const th_optimizer *o, th_differences *d)
 {
     if (json_array_size(groups) != (size_t)o->n_groups) {
@@ -37,15 +59,16 @@ static void compare_groups(const json_t *groups, const th_optimizer *o, th_diffe
             d, TH_OTHER_OPTION,
             "different option: the optimizer has %zu groups in the file and %d here (the last group has all "
             "other parameters)",
-            json_array_size(groups), o->n_groups);
+            json_array_size(groups) / (size_t)lists_of_groups(o), o->n_groups / lists_of_groups(o));
         return;
     }
     for (int g = 0; g < o->n_groups; g++) {
-        char name[64];
+        char name[80];
+        const group_name in = name_of_group(o, g);
         const json_t *group = json_array_get(groups, (size_t)g);
-        snprintf(name, sizeof name, "learning_rate_factor in group %d", g);
+        snprintf(name, sizeof name, "learning_rate_factor in %s", in.text);
         compare_option(group, "learning_rate_factor", name, o->groups[g].learning_rate_factor, d);
-        snprintf(name, sizeof name, "weight_decay in group %d", g);
+        snprintf(name, sizeof name, "weight_decay in %s", in.text);
         compare_option(group, "weight_decay", name, o->groups[g].weight_decay, d);
     }
 }
@@ -80,10 +103,10 @@ static void compare_parameters(const json_t *parameters, const th_checkpoint *c,
             th_report_difference(d, TH_OTHER_OPTION,
                                  "different option: %s is %s the optimizer's parameters in the file, but here it is%s",
                                  p->name, group < 0 ? "not" : "one of", current < 0 ? " not" : "");
-        else if (group != current && !c->other_options)
+        else if (current >= 0 && group != current && !c->other_options)
             th_report_difference(d, TH_OTHER_OPTION,
-                                 "different option: %s is in group %lld of the optimizer in the file and %lld here",
-                                 p->name, (long long)group, (long long)current);
+                                 "different option: %s is in %s of the optimizer in the file and in %s here", p->name,
+                                 name_of_group(c->optimizer, group).text, name_of_group(c->optimizer, current).text);
     }
 }
 

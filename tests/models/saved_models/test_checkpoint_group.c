@@ -22,7 +22,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 typedef struct training {
     th_dtype dtype;
     bool mixed; /* a part of the model has the other type */
-    bool sgd, amsgrad, clip;
+    bool sgd, muon, amsgrad, clip;
 } training;
 
 static const training trainings[] = {
@@ -30,6 +30,7 @@ static const training trainings[] = {
     {.dtype = TH_FLOAT32, .mixed = true, .amsgrad = true, .clip = true},
     {.dtype = TH_FLOAT64, .mixed = true, .sgd = true},
     {.dtype = TH_FLOAT64, .sgd = true, .clip = true},
+    {.dtype = TH_FLOAT32, .mixed = true, .muon = true, .clip = true},
 };
 enum { TRAININGS = sizeof trainings / sizeof *trainings };
 
@@ -64,6 +65,12 @@ static th_optimizer *optimizer_new(model *m, const training *t, int shards, th_g
             &m->base,
             &(th_sgd_options){
                 .learning_rate = 0.1, .momentum = 0.9, .max_norm = max_norm, .shards = shards, .group = group});
+    if (t->muon)
+        return th_muon_new(&m->base, &(th_muon_options){.learning_rate = 0.02,
+                                                        .adam_learning_rate = 0.01,
+                                                        .max_norm = max_norm,
+                                                        .shards = shards,
+                                                        .group = group});
     return th_adam_new(
         &m->base,
         &(th_adam_options){

@@ -16,9 +16,10 @@ static const th_parameter_group groups[] = {{.pattern = "*.bias", .no_weight_dec
 /* Every rule with its options. */
 static const struct optimizer {
     const char *name;
-    bool sgd, decoupled;
+    bool sgd, decoupled, muon;
     th_sgd_options s;
     th_adam_options a;
+    th_muon_options m;
 } optimizers[] = {
     {"sgd", .sgd = true, .s = {.learning_rate = 0.1, .weight_decay = 0.01}},
     {"momentum", .sgd = true, .s = {.learning_rate = 0.05, .momentum = 0.9, .dampening = 0.3, .max_norm = 1}},
@@ -28,6 +29,10 @@ static const struct optimizer {
     {"adam_w", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .max_norm = 0.5}},
     {"adam_w amsgrad", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .amsgrad = true}},
     {"groups", .decoupled = true, .a = {.learning_rate = 1e-2, .weight_decay = 0.1, .groups = groups, .n_groups = 2}},
+    {"muon", .muon = true,
+     .m = {.learning_rate = 1e-2, .adam_learning_rate = 5e-3, .weight_decay = 0.1, .max_norm = 0.5}},
+    {"muon groups", .muon = true,
+     .m = {.learning_rate = 1e-2, .adjustment = TH_MUON_MATCH_RMS_ADAMW, .groups = groups, .n_groups = 2}},
     {"eps inside", .a = {.learning_rate = 1e-2, .eps = 1e-3, .eps_inside = true}},
 };
 enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
@@ -44,7 +49,10 @@ typedef struct stage {
 
 static th_optimizer *optimizer_new(th_module *m, const struct optimizer *o)
 {
-    return o->sgd ? th_sgd_new(m, &o->s) : o->decoupled ? th_adam_w_new(m, &o->a) : th_adam_new(m, &o->a);
+    return o->sgd         ? th_sgd_new(m, &o->s)
+           : o->muon      ? th_muon_new(m, &o->m)
+           : o->decoupled ? th_adam_w_new(m, &o->a)
+                          : th_adam_new(m, &o->a);
 }
 
 /* Trains from the beginning or from a checkpoint, and saves a checkpoint. */

@@ -11,10 +11,11 @@
 enum { WIDE = 50000, LOCAL_STEPS = 2, SAVED_STEPS = 4, MORE_STEPS = 3 };
 
 typedef struct {
-    bool sgd, amsgrad, no_momentum;
+    bool sgd, muon, amsgrad, no_momentum;
 } training;
 
-static const training trainings[] = {{.sgd = false}, {.amsgrad = true, .no_momentum = true}, {.sgd = true}};
+static const training trainings[] = {
+    {.sgd = false}, {.amsgrad = true, .no_momentum = true}, {.sgd = true}, {.muon = true}};
 
 typedef struct {
     const training *training;
@@ -42,21 +43,29 @@ static worker worker_new(const th_transport *transport, const run *r)
     th_group *group = th_group_new(c, transport);
     th_module *m = th_module_new(c, sizeof *m, "model", NULL);
     worker w = {.ctx = c, .m = m, .rank = transport->rank};
-    w.wide = th_module_add_parameter(m, "wide", TH_SHAPE(WIDE));
+    w.wide = th_module_add_parameter(m, "wide", TH_SHAPE(WIDE / 50, 50));
     w.rare = th_module_add_parameter(m, "rare", TH_SHAPE(3));
     th_module_add_parameter(m, "never", TH_SHAPE(2));
     process_assert(th_fill_normal(w.wide, 0, 1) == TH_OK && th_group_set_timeout(group, 20) == TH_OK);
     const th_diloco_options diloco = {.local_steps = r->local_steps, .no_momentum = r->training->no_momentum};
-    w.o = r->training->sgd ? th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1,
-                                                             .momentum = 0.9,
-                                                             .shards = transport->size,
-                                                             .group = group,
-                                                             .diloco = diloco})
-                           : th_adam_w_new(m, &(th_adam_options){.learning_rate = 0.01,
-                                                                 .amsgrad = r->training->amsgrad,
-                                                                 .shards = transport->size,
-                                                                 .group = group,
-                                                                 .diloco = diloco});
+    const th_parameter_group matrix = {.pattern = "wide", .muon = TH_MUON_ALWAYS};
+    w.o = r->training->sgd    ? th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1,
+                                                                .momentum = 0.9,
+                                                                .shards = transport->size,
+                                                                .group = group,
+                                                                .diloco = diloco})
+          : r->training->muon ? th_muon_new(m, &(th_muon_options){.learning_rate = 0.1,
+                                                                  .adam_learning_rate = 0.01,
+                                                                  .groups = &matrix,
+                                                                  .n_groups = 1,
+                                                                  .shards = transport->size,
+                                                                  .group = group,
+                                                                  .diloco = diloco})
+                              : th_adam_w_new(m, &(th_adam_options){.learning_rate = 0.01,
+                                                                    .amsgrad = r->training->amsgrad,
+                                                                    .shards = transport->size,
+                                                                    .group = group,
+                                                                    .diloco = diloco});
     w.checkpoint = (th_checkpoint){.model = m, .optimizer = w.o, .other_options = r->other_options};
     return w;
 }
@@ -197,7 +206,7 @@ END_TEST
 int main(void)
 {
     TCase *saved = new_suite("checkpoints of workers", make_folder, remove_folder);
-    tcase_add_loop_test(saved, every_worker_continues_with_the_same_bits, 0, 3);
+    tcase_add_loop_test(saved, every_worker_continues_with_the_same_bits, 0, 4);
     tcase_add_test(saved, other_workers_cannot_continue);
     tcase_add_test(saved, options_of_local_steps_are_compared);
     tcase_add_test(saved, only_an_outer_step_can_be_saved);
