@@ -126,6 +126,13 @@ typedef enum th_muon_adjustment {
                                 Scalable for LLM Training") */
 } th_muon_adjustment;
 
+/* Which polynomials make a matrix orthogonal. */
+typedef enum th_muon_iteration {
+    TH_MUON_JORDAN,        /* the same in each step: Jordan's, or `coefficients` */
+    TH_MUON_POLAR_EXPRESS, /* another one in each step (Amsel et al. 2025, "The Polar Express"): 3 steps replace 5. X is
+                              divided by the square root of |X X^T|, which is smaller than |X| */
+} th_muon_iteration;
+
 /* Options of Muon (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"), which computes the
  * same as PyTorch's, but without its cast to bfloat16. M: the momentum of a matrix theta.
  *
@@ -147,13 +154,14 @@ typedef enum th_muon_adjustment {
  * g is limited to +-2^48 (2.8e14) in float32, and to +-2^480 (3.1e144) in float64; AdamW's limits are those of
  * th_adam_options. A group's weight_decay and learning_rate_factor apply to both kinds. */
 typedef struct th_muon_options {
-    double learning_rate;   /* of matrices; must be given; positive */
-    double weight_decay;    /* of matrices; 0: none */
-    double momentum;        /* [0, 1); 0: 0.95 */
-    bool no_momentum;       /* the momentum is 0 */
-    bool no_nesterov;       /* X = M */
-    double coefficients[3]; /* a, b, c; all 0: 3.4445, -4.7750, 2.0315 */
-    int steps;              /* [1, 16]; 0: 5 */
+    double learning_rate; /* of matrices; must be given; positive */
+    double weight_decay;  /* of matrices; 0: none */
+    double momentum;      /* [0, 1); 0: 0.95 */
+    bool no_momentum;     /* the momentum is 0 */
+    bool no_nesterov;     /* X = M */
+    th_muon_iteration iteration;
+    double coefficients[3]; /* a, b, c; all 0: 3.4445, -4.7750, 2.0315; must be 0 with TH_MUON_POLAR_EXPRESS */
+    int steps;              /* [1, 16]; 0: 5, or 3 with TH_MUON_POLAR_EXPRESS */
     double eps;             /* positive; 0: 1e-7 */
     th_muon_adjustment adjustment;
     /* AdamW's learning rate. th_optimizer_set_learning_rate sets that of the matrices, and changes AdamW's by the same

@@ -73,6 +73,7 @@ static th_optimizer *muon_new(const trainer *t)
                                .weight_decay = chosen.weight_decay,
                                .momentum = chosen.momentum,
                                .no_momentum = chosen.momentum == 0,
+                               .iteration = chosen.polar_express ? TH_MUON_POLAR_EXPRESS : TH_MUON_JORDAN,
                                .steps = (int)chosen.newton_schulz,
                                .adam_learning_rate = chosen.adam_lr,
                                .adam_beta1 = chosen.beta1,

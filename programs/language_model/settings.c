@@ -31,7 +31,6 @@ settings chosen = {
     .precision = "float32",
     .optimizer = "adamw",
     .momentum = 0.95,
-    .newton_schulz = 5,
     .adjust_lr = "original",
     .weights = "float32",
     .batch = DEFAULT_BATCH,
@@ -101,8 +100,9 @@ const program_option run_options[] = {
     {"adam-lr", "with muon, AdamW's highest learning rate; it changes as --lr does; 0: 0.003, with --from as --lr",
      .real = &chosen.adam_lr, .low = 0, .high = 1e3, .given = &was_given.adam_lr},
     {"momentum", "of Muon", .real = &chosen.momentum, .low = 0, .high = 0.99999},
-    {"newton-schulz", "steps of Muon's Newton-Schulz iteration", .integer = &chosen.newton_schulz, .low = 1,
-     .high = 16},
+    {"newton-schulz", "steps of Muon's Newton-Schulz iteration; 0: 5, or 3 with --polar-express",
+     .integer = &chosen.newton_schulz, .low = 0, .high = 16},
+    {"polar-express", "another polynomial in each step of Muon's iteration", .flag = &chosen.polar_express},
     {"adjust-lr",
      "how Muon adjusts the rate to a matrix's shape: original, or match_rms_adamw, which is the default with --from",
      .text = &chosen.adjust_lr, .given = &was_given.adjust_lr},
@@ -217,8 +217,8 @@ static void refuse_optimizers(void)
         refuse(PROGRAM, "--optimizer must be adamw or muon, not ", chosen.optimizer);
     if (!find_adjustment(chosen.adjust_lr, &adjustment))
         refuse(PROGRAM, "--adjust-lr must be original or match_rms_adamw, not ", chosen.adjust_lr);
-    if (!uses_muon() && (was_given.adam_lr || was_given.adjust_lr))
-        refuse(PROGRAM, "--adam-lr and --adjust-lr are for --optimizer muon: AdamW has the one rate --lr", "");
+    if (!uses_muon() && (was_given.adam_lr || was_given.adjust_lr || chosen.polar_express))
+        refuse(PROGRAM, "--adam-lr, --adjust-lr and --polar-express are for --optimizer muon", "");
 }
 
 int64_t round_up_to_local_steps(int64_t count)

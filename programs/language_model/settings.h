@@ -39,7 +39,8 @@ typedef struct settings {
     const char *precision;
     const char *optimizer;    /* "adamw" or "muon" */
     double adam_lr, momentum; /* of Muon */
-    int64_t newton_schulz;
+    int64_t newton_schulz; /* steps; 0: the default */
+    bool polar_express;
     const char *adjust_lr; /* "original" or "match_rms_adamw" */
     /* tuning */
     int64_t lora; /* the rank; 0: no adapters */

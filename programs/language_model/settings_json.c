@@ -270,7 +270,8 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "optimizer", json_string("adamw"));
     add_missing(object, "adam-lr", json_integer(0));
     add_missing(object, "momentum", json_real(0.95));
-    add_missing(object, "newton-schulz", json_integer(5));
+    add_missing(object, "newton-schulz", json_integer(0));
+    add_missing(object, "polar-express", json_false());
     add_missing(object, "adjust-lr", json_string("original"));
     add_missing(object, "shards", json_integer(1));
     add_missing(object, "local-steps", json_integer(0));

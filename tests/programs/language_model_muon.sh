@@ -31,7 +31,7 @@ cp said resumed
 train other --steps 20
 expect 0 "$(crc resumed)" "$program" resume other --steps 40 --threads 2 --quiet
 
-for change in "--lr 0.01" "--adam-lr 0.01" "--momentum 0.5" "--newton-schulz 3" "--adjust-lr match_rms_adamw"; do
+for change in "--lr 0.01" "--adam-lr 0.01" "--momentum 0.5" "--newton-schulz 3" --polar-express "--adjust-lr match_rms_adamw"; do
     # shellcheck disable=SC2086
     train changed --force --steps 40 $change
     [ "$(crc changed.out)" != "$(crc whole.out)" ] || fail "$change makes no difference"
@@ -44,3 +44,4 @@ expect 0 'muon' grep -a 'muon' tuned/last.safetensors
 expect 2 'must be adamw or muon, not sgd' "$program" train text wrong --optimizer sgd
 expect 2 'must be original or match_rms_adamw, not x' "$program" train text wrong --optimizer muon --adjust-lr x
 expect 2 'are for --optimizer muon' "$program" train text wrong --adam-lr 0.01
+expect 2 'are for --optimizer muon' "$program" train text wrong --polar-express

@@ -152,6 +152,9 @@ START_TEST(wrong_options_are_refused)
         {{.learning_rate = 1, .adam_learning_rate = 1, .steps = -1}, "steps = -1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .eps = -1}, "eps = -1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .coefficients = {INFINITY}}, "a coefficient = inf is outside"},
+        {{.learning_rate = 1, .adam_learning_rate = 1, .iteration = (th_muon_iteration)2}, "iteration = 2 is outside"},
+        {{.learning_rate = 1, .adam_learning_rate = 1, .iteration = TH_MUON_POLAR_EXPRESS, .coefficients = {1, 1, 1}},
+         "TH_MUON_POLAR_EXPRESS has coefficients of its own"},
         {{.learning_rate = 1, .adjustment = (th_muon_adjustment)2}, "adjustment = 2 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .adam_beta1 = 1}, "adam_beta1 = 1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .adam_beta2 = -1}, "adam_beta2 = -1 is outside"},
@@ -274,6 +277,29 @@ START_TEST(one_rate_suffices_if_it_is_adjusted_to_adam_w)
     step(a, th_muon_new(a, &one), 1);
     step(b, th_muon_new(b, &two), 1);
     ck_assert_uint_eq(th_module_crc32c(a), th_module_crc32c(b));
+}
+END_TEST
+
+/* The step of a matrix with more rows than columns has about orthogonal columns of length 1, times sqrt(5 / 3). */
+START_TEST(both_iterations_make_steps_orthogonal)
+{
+    const th_muon_options options = {.learning_rate = 1, .adam_learning_rate = 1, .iteration = (th_muon_iteration)_i};
+    th_module *m = dense_new();
+    float g[15];
+    for (int i = 0; i < 15; i++)
+        g[i] = (float)sin(i * i + 1);
+    th_tensor *cotangent = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(5, 3), g);
+    ck_assert_int_eq(th_backward(th_module_find_parameter(m, "weight"), &(th_backward_options){.cotangent = cotangent}),
+                     TH_OK);
+    ck_assert_int_eq(th_optimizer_step(th_muon_new(m, &options)), TH_OK);
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b <= a; b++) {
+            double sum = 0;
+            for (int row = 0; row < 5; row++)
+                sum += (at(m, "weight", row * 3 + a) - cos(row * 3 + a)) *
+                       (at(m, "weight", row * 3 + b) - cos(row * 3 + b));
+            ck_assert_double_eq_tol(sum * 3 / 5, a == b, 0.6);
+        }
 }
 END_TEST
 
@@ -434,6 +460,7 @@ int main(void)
     tcase_add_test(tests, a_group_can_keep_a_matrix);
     tcase_add_test(tests, the_learning_rate_scales_both_kinds);
     tcase_add_test(tests, one_rate_suffices_if_it_is_adjusted_to_adam_w);
+    tcase_add_loop_test(tests, both_iterations_make_steps_orthogonal, TH_MUON_JORDAN, TH_MUON_POLAR_EXPRESS + 1);
     tcase_add_test(tests, clipped_gradients_enter_the_moments);
     tcase_add_test(tests, a_refused_step_changes_nothing);
     tcase_add_test(tests, huge_gradients_give_finite_steps);

@@ -2,6 +2,7 @@
  * ranges. kernels/products/orthogonalize.c computes the iteration; kernels/elementwise/vector/optimizer.c computes the
  * rest. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/elementwise/scalar.h"
@@ -48,6 +49,7 @@ static int save_options(const void *options, th_saved_option option[TH_MAX_RULE_
     option[n++] = (th_saved_option){.name = "coefficient_a", .value = first[0]};
     option[n++] = (th_saved_option){.name = "coefficient_b", .value = first[1]};
     option[n++] = (th_saved_option){.name = "coefficient_c", .value = first[2]};
+    option[n++] = (th_saved_option){.name = "polar_express", .value = o->iteration.normalizes_by_gram};
     option[n++] = (th_saved_option){.name = "newton_schulz_steps", .value = o->iteration.steps};
     option[n++] = (th_saved_option){.name = "newton_schulz_eps", .value = o->iteration.eps};
     option[n++] = (th_saved_option){.name = "adjustment", .value = o->adjustment};
@@ -181,23 +183,35 @@ const th_update_rule th_update_rule_muon = {
 
 /* -- options -- */
 
+static bool has_coefficients(const th_muon_options *given)
+{
+    const double *c = given->coefficients;
+    return c[0] != 0 || c[1] != 0 || c[2] != 0;
+}
+
+/* Returns the iteration. The options are in their ranges. */
+static th_newton_schulz iteration_of(const th_muon_options *given)
+{
+    const bool polar = given->iteration == TH_MUON_POLAR_EXPRESS;
+    const int steps = given->steps ? given->steps : polar ? 3 : 5;
+    th_newton_schulz iteration = polar ? th_newton_schulz_polar_express(steps) : th_newton_schulz_jordan(steps);
+    for (int step = 0; has_coefficients(given) && step < steps; step++)
+        memcpy(iteration.coefficient[step], given->coefficients, sizeof given->coefficients);
+    if (given->eps > 0)
+        iteration.eps = given->eps;
+    return iteration;
+}
+
 static muon_options complete(const th_muon_options *given)
 {
-    static const double jordan[3] = {3.4445, -4.7750, 2.0315};
-    const double *c = given->coefficients;
-    const bool own = c[0] != 0 || c[1] != 0 || c[2] != 0;
-    muon_options o = {
+    return (muon_options){
         .momentum = th_option_or(given->momentum, 0.95, given->no_momentum),
         .nesterov = !given->no_nesterov,
         .adjustment = given->adjustment,
-        .iteration = {.steps = given->steps ? given->steps : 5, .eps = th_option_or(given->eps, 1e-7, false)},
+        .iteration = iteration_of(given),
         .beta1 = th_option_or(given->adam_beta1, 0.9, given->has_adam_betas && given->adam_beta1 == 0),
         .beta2 = th_option_or(given->adam_beta2, 0.999, given->has_adam_betas && given->adam_beta2 == 0),
         .eps = th_option_or(given->adam_eps, 1e-8, false)};
-    for (int step = 0; step < TH_MAX_NEWTON_SCHULZ_STEPS && step < o.iteration.steps; step++)
-        for (int i = 0; i < 3; i++)
-            o.iteration.coefficient[step][i] = own ? c[i] : jordan[i];
-    return o;
 }
 
 static bool in_range(th_context *ctx, const char *option, double value, bool legal)
@@ -205,30 +219,48 @@ static bool in_range(th_context *ctx, const char *option, double value, bool leg
     return th_option_in_range(ctx, th_update_rule_muon.name, option, value, legal);
 }
 
-static bool is_legal(th_context *ctx, const th_muon_options *given, const muon_options *o)
+static bool not_negative(th_context *ctx, const char *option, double value)
 {
-    for (int i = 0; i < 3; i++)
-        if (!in_range(ctx, "a coefficient", given->coefficients[i], isfinite(given->coefficients[i])))
-            return false;
-    return in_range(ctx, "momentum", o->momentum, o->momentum >= 0 && o->momentum < 1) &&
-           in_range(ctx, "steps", o->iteration.steps,
-                    o->iteration.steps >= 1 && o->iteration.steps <= TH_MAX_NEWTON_SCHULZ_STEPS) &&
-           in_range(ctx, "eps", o->iteration.eps, o->iteration.eps > 0 && isfinite(o->iteration.eps)) &&
-           in_range(ctx, "adjustment", o->adjustment,
-                    o->adjustment == TH_MUON_ORIGINAL || o->adjustment == TH_MUON_MATCH_RMS_ADAMW) &&
-           in_range(ctx, "adam_learning_rate", given->adam_learning_rate,
-                    given->adam_learning_rate >= 0 && isfinite(given->adam_learning_rate)) &&
-           in_range(ctx, "adam_beta1", o->beta1, o->beta1 >= 0 && o->beta1 < 1) &&
-           in_range(ctx, "adam_beta2", o->beta2, o->beta2 >= 0 && o->beta2 < 1) &&
-           in_range(ctx, "adam_eps", o->eps, o->eps > 0 && isfinite(o->eps)) &&
-           in_range(ctx, "adam_weight_decay", given->adam_weight_decay,
-                    given->adam_weight_decay >= 0 && isfinite(given->adam_weight_decay));
+    return in_range(ctx, option, value, value >= 0 && isfinite(value));
+}
+
+static bool below_1(th_context *ctx, const char *option, double value)
+{
+    return in_range(ctx, option, value, value >= 0 && value < 1);
+}
+
+/* Checks the options of the iteration. */
+static bool iteration_is_legal(th_context *ctx, const th_muon_options *given)
+{
+    const bool polar = given->iteration == TH_MUON_POLAR_EXPRESS;
+    bool legal =
+        in_range(ctx, "iteration", given->iteration, polar || given->iteration == TH_MUON_JORDAN) &&
+        in_range(ctx, "steps", given->steps, given->steps >= 0 && given->steps <= TH_MAX_NEWTON_SCHULZ_STEPS) &&
+        not_negative(ctx, "eps", given->eps);
+    for (int i = 0; legal && i < 3; i++)
+        legal = in_range(ctx, "a coefficient", given->coefficients[i], isfinite(given->coefficients[i]));
+    if (legal && polar && has_coefficients(given)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, th_update_rule_muon.name,
+                "TH_MUON_POLAR_EXPRESS has coefficients of its own: `coefficients` must be 0");
+        return false;
+    }
+    return legal;
+}
+
+static bool is_legal(th_context *ctx, const th_muon_options *given)
+{
+    return below_1(ctx, "momentum", given->momentum) && iteration_is_legal(ctx, given) &&
+           in_range(ctx, "adjustment", given->adjustment,
+                    given->adjustment == TH_MUON_ORIGINAL || given->adjustment == TH_MUON_MATCH_RMS_ADAMW) &&
+           not_negative(ctx, "adam_learning_rate", given->adam_learning_rate) &&
+           below_1(ctx, "adam_beta1", given->adam_beta1) && below_1(ctx, "adam_beta2", given->adam_beta2) &&
+           not_negative(ctx, "adam_eps", given->adam_eps) &&
+           not_negative(ctx, "adam_weight_decay", given->adam_weight_decay);
 }
 
 th_optimizer *th_muon_new(th_module *m, const th_muon_options *options)
 {
     const th_muon_options given = options ? *options : (th_muon_options){0};
-    const muon_options own = complete(&given);
     const double ratio = given.adam_learning_rate == 0 ? 1 : given.adam_learning_rate / given.learning_rate;
     const th_common_options common = {.learning_rate = given.learning_rate,
                                       .weight_decay = given.weight_decay,
@@ -241,7 +273,7 @@ th_optimizer *th_muon_new(th_module *m, const th_muon_options *options)
                                       .group = given.group,
                                       .diloco = given.diloco};
     const char *name = th_update_rule_muon.name;
-    if (!th_common_options_legal(m, name, &common) || !is_legal(m->ctx, &given, &own))
+    if (!th_common_options_legal(m, name, &common) || !is_legal(m->ctx, &given))
         return NULL;
     if (given.adam_learning_rate == 0 && given.adjustment == TH_MUON_ORIGINAL) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, name,
@@ -249,5 +281,6 @@ th_optimizer *th_muon_new(th_module *m, const th_muon_options *options)
                 "TH_MUON_MATCH_RMS_ADAMW can both rates be equal");
         return NULL;
     }
+    const muon_options own = complete(&given);
     return th_optimizer_new(m, &th_update_rule_muon, &own, &common);
 }
