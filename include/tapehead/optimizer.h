@@ -307,6 +307,37 @@ typedef struct th_cosine_schedule {
  * Hutter 2017) down to final_rate at total_steps. Later steps have final_rate. A NULL schedule gives NaN, which
  * th_optimizer_set_learning_rate rejects. */
 TH_API double th_schedule_cosine(int64_t step, const th_cosine_schedule *schedule);
+/* Options of th_schedule_linear. */
+typedef struct th_linear_schedule {
+    double peak;                       /* the highest rate */
+    int64_t warmup_steps, total_steps; /* total_steps includes the warm-up */
+    double final_rate;
+} th_linear_schedule;
+/* Returns the learning rate of a step: the warm-up of th_schedule_cosine, then a line from peak to final_rate at
+ * total_steps. Later steps have final_rate. A NULL schedule gives NaN. */
+TH_API double th_schedule_linear(int64_t step, const th_linear_schedule *schedule);
+/* How th_schedule_wsd decreases the rate. progress increases from 0 to 1 during the decay. */
+typedef enum th_decay {
+    TH_DECAY_LINEAR, /* factor 1 - progress */
+    TH_DECAY_SQRT,   /* factor 1 - sqrt(progress), as in Haegele et al. 2024 */
+    TH_DECAY_COSINE  /* factor (1 + cos(pi progress)) / 2 */
+} th_decay;
+/* Options of th_schedule_wsd. */
+typedef struct th_wsd_schedule {
+    double peak;                       /* the rate between warm-up and decay */
+    int64_t warmup_steps, total_steps; /* total_steps includes warm-up and decay */
+    int64_t decay_steps;               /* the last of total_steps; 0: the rate stays at peak */
+    double final_rate;
+    th_decay decay;
+} th_wsd_schedule;
+/* Returns the learning rate of a step: warm-up, stable, decay (WSD; Hu et al. 2024, "MiniCPM"). It is the warm-up of
+ * th_schedule_cosine, then peak, then in the last decay_steps
+ *
+ *     final_rate + (peak - final_rate) factor
+ *
+ * Later steps have final_rate. A decay that is longer than the rest of total_steps begins after the warm-up. A NULL
+ * schedule, or another value of decay, gives NaN. */
+TH_API double th_schedule_wsd(int64_t step, const th_wsd_schedule *schedule);
 /* Options of th_schedule_noam. */
 typedef struct th_noam_schedule {
     int64_t width, warmup_steps;
@@ -315,6 +346,46 @@ typedef struct th_noam_schedule {
 /* Returns the learning rate of a step: factor width^-1/2 min(n^-1/2, n warmup_steps^-3/2) with n = step + 1. From
  * Vaswani et al. 2017. A NULL schedule gives NaN. */
 TH_API double th_schedule_noam(int64_t step, const th_noam_schedule *schedule);
+
+/* Options of th_schedule_batch. */
+typedef struct th_batch_schedule {
+    int64_t first, last;  /* the size of the first step's batch, and the full size: at least first */
+    int64_t growth_steps; /* the first step with the full size; 0: all steps have it */
+    int64_t multiple;     /* each size is a multiple of this, as first and last must be; 0: 1 */
+} th_batch_schedule;
+/* Returns the size of a step's batch. It grows in a line:
+ *
+ *     first + (last - first) step / growth_steps, rounded down to a multiple
+ *
+ * Small batches train a new model about as well as large ones. NULL, or an option out of its range, gives 0. */
+TH_API int64_t th_schedule_batch(int64_t step, const th_batch_schedule *schedule);
+
+/* -- a schedule that reads measurements -- */
+/* Options of th_schedule_plateau, those of torch.optim.lr_scheduler.ReduceLROnPlateau. */
+typedef struct th_plateau_schedule {
+    double rate;       /* the learning rate at the start */
+    double factor;     /* of a reduction, (0, 1); 0: 0.1 */
+    double final_rate; /* the lowest rate */
+    int64_t patience;  /* the number of bad measurements in a row that do not reduce the rate; 0: 10 */
+    bool no_patience;  /* patience is 0 */
+    int64_t cooldown;  /* measurements after a reduction that do not count as bad */
+    double threshold;  /* what a better measurement must gain; 0: 1e-4 */
+    bool no_threshold; /* threshold is 0 */
+    bool absolute;     /* the gain is the difference; false: the difference divided by the best measurement */
+    bool maximize;     /* larger measurements are better, such as an accuracy */
+} th_plateau_schedule;
+/* The state of th_schedule_plateau. {0} is its state before the first measurement. To resume, the program saves the
+ * members and restores them (th_checkpoint_number). */
+typedef struct th_plateau_state {
+    int64_t measurements, bad, cooldown; /* in all; the bad ones in a row; the rest of the cooldown */
+    double best, rate;                   /* both 0 before the first measurement */
+} th_plateau_state;
+/* Takes a measurement, for example a validation loss, and returns the learning rate from now on. A measurement is good
+ * if it is below best (1 - threshold), or below best - threshold with .absolute; with .maximize, if it is above
+ * best (1 + threshold) or best + threshold. After more than `patience` bad measurements in a row, the rate is
+ * multiplied by factor, unless it would decrease by 1e-8 or less. It does not fall below final_rate. The first
+ * finite measurement is good, and NaN is bad. NULL, or an option out of its range, gives NaN and leaves the state as it is. */
+TH_API double th_schedule_plateau(double measurement, const th_plateau_schedule *schedule, th_plateau_state *state);
 
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS

@@ -728,6 +728,8 @@ START_TEST(functions_that_end_a_chain_return_non_zero_for_null)
     ck_assert_str_eq(th_module_full_name(NULL, NULL), "");
     ck_assert_str_eq(th_array_text(NULL, NULL), "");
     ck_assert(isnan(th_schedule_cosine(1, NULL)) && isnan(th_schedule_noam(1, NULL)));
+    ck_assert(isnan(th_schedule_linear(1, NULL)) && isnan(th_schedule_wsd(1, NULL)));
+    ck_assert_int_eq(th_schedule_batch(1, NULL), 0);
     ck_assert_int_eq(th_error_code(ctx), TH_OK);
 }
 END_TEST

@@ -83,6 +83,12 @@ static th_status scheduled(program_run *r)
     TRY(th_optimizer_set_learning_rate(r->optimizer, th_schedule_cosine(3, &cosine)));
     TRY(train(r));
     add_number(r, th_optimizer_learning_rate(r->optimizer));
+    const th_linear_schedule linear = {.peak = 0.02, .total_steps = 9};
+    const th_wsd_schedule wsd = {.peak = 0.02, .total_steps = 9, .decay_steps = 4};
+    add_number(r, th_schedule_linear(3, &linear));
+    add_number(r, th_schedule_wsd(7, &wsd));
+    add_number(r, th_schedule_plateau(1, &(th_plateau_schedule){.rate = 0.02}, &(th_plateau_state){0}));
+    add_number(r, (double)th_schedule_batch(3, &(th_batch_schedule){.first = 1, .last = 9, .growth_steps = 8}));
     return th_optimizer_set_learning_rate(r->optimizer, th_schedule_noam(5, &noam));
 }
 
