@@ -28,6 +28,7 @@
 #include "tapehead/group.h"
 
 #include "tapehead/optimizer.h"
+#include "tapehead/weight_average.h"
 
 /* pictures, pages, progress lines, NumPy's array files */
 #include "tapehead/export.h"

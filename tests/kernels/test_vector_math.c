@@ -425,6 +425,7 @@ static const elementwise_case elementwise_cases[] = {
     {ENTRY(divide_by), 1, -3, 3, number_3, 1e-7},
     {ENTRY(squared_difference), 2, -3, 3, NULL, 1e-6},
     {ENTRY(scaled_difference), 2, -3, 3, number_3, 1e-6},
+    {ENTRY(lerp), 2, -3, 3, number_3, 2e-7},
 };
 
 START_TEST(test_elementwise_kernels)

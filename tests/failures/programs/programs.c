@@ -43,6 +43,7 @@ const program *const programs[] = {
     &adam,
     &converted_training,
     &muon,
+    &weight_averages,
     &micro_batches,
     &reduced_precision,
     &several_threads,

@@ -13,6 +13,7 @@ typedef struct program_run {
     uint32_t crc; /* CRC-32C of everything that the program computed so far */
     th_module *model, *other;
     th_optimizer *optimizer;
+    th_weight_average *average;
     th_cache *cache;
     th_tokenizer *tokenizer;
     th_tensor *tensor[6];

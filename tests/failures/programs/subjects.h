@@ -10,7 +10,8 @@ extern const program scopes, gradients, looking_at_the_tape, many_nodes, gradien
 extern const program own_operations;
 extern const program own_modules, layers, attention_of_heads, attention_layers, cache, stored_weights, lora;
 extern const program blocks, gpt, llama, translator, generation, beam_search, translation;
-extern const program sgd, adam, muon, converted_training, micro_batches, reduced_precision, several_threads;
+extern const program sgd, adam, muon, converted_training, weight_averages, micro_batches, reduced_precision,
+    several_threads;
 extern const program shards_alone, shards_together, local_steps;
 extern const program npy, whole_files, pages, pictures, profile, progress, logs;
 extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loaded_document_tokenizer,

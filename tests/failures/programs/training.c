@@ -152,6 +152,41 @@ static th_status muon_setup(program_run *r)
 
 const program muon = {
     .name = "muon", .setup = muon_setup, .step = {train, scheduled, widened, train_wide, narrowed, frozen, train}};
+/* -- averages of weights -- */
+
+static th_status averages_setup(program_run *r)
+{
+    TRY(model_setup(r));
+    r->average = th_weight_average_new(r->model, &(th_weight_average_options){.decay = 0.9, .warm_up = true});
+    return th_error_code(r->ctx);
+}
+
+/* Only the first update allocates memory. */
+static th_status averaged(program_run *r)
+{
+    const th_dtype type = th_dtype_of(th_module_find_parameter(r->model, "0.weight"));
+    th_tensor *values = th_cast(numbers(r, TH_SHAPE(10, 6), 88), type);
+    TRY(th_error_code(r->ctx));
+    TRY(th_weight_average_update(r->average));
+    TRY(th_copy_into(th_module_find_parameter(r->model, "0.weight"), values));
+    TRY(th_weight_average_update(r->average));
+    TRY(th_weight_average_swap(r->average));
+    add_number(r, th_module_crc32c(r->model));
+    add_number(r, th_weight_average_is_swapped(r->average));
+    return th_weight_average_swap(r->average);
+}
+
+static th_status without_averages(program_run *r)
+{
+    th_weight_average_free(r->average);
+    r->average = NULL;
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+const program weight_averages = {.name = "weight_averages",
+                                 .setup = averages_setup,
+                                 .step = {averaged, widened, averaged, narrowed, averaged, without_averages}};
 
 /* -- two micro-batches -- */
 

@@ -46,6 +46,12 @@ ELEMENTWISE_KERNEL(add_scalar, 1, 1)
     return v[0] + v[1];
 }
 
+/* y = a + (b - a) number */
+ELEMENTWISE_KERNEL(lerp, 2, 1)
+{
+    return v[0] + (v[1] - v[0]) * v[2];
+}
+
 /* NaN if either is NaN, also in minimum. */
 ELEMENTWISE_KERNEL(maximum, 2, 0)
 {
