@@ -19,6 +19,7 @@
 
 #include "tapehead/language_model.h"
 #include "tapehead/optimizer.h"
+#include "tapehead/weight_average.h"
 
 TH_BEGIN_DECLS
 
@@ -39,6 +40,7 @@ TH_API void th_report_print(const char *line, void *file);
 typedef struct th_checkpoint {
     th_module *model;
     th_optimizer *optimizer;             /* of parameters of the model; NULL: no optimizer */
+    th_weight_average *average;          /* of the same model; NULL: none */
     const char *configuration;           /* a text for the program, usually JSON; loading ignores it; NULL: none */
     const th_checkpoint_number *numbers; /* [n_numbers] */
     int n_numbers;
@@ -46,30 +48,34 @@ typedef struct th_checkpoint {
      * only their checksums. Loading finds this out by itself: the model must have these parameters already, and another
      * value is an error. */
     bool without_frozen;
-    /* Loading: the optimizer keeps its options where the file has others (weight decay, betas, ...). Otherwise other
-     * options are an error. */
+    /* Loading: the optimizer and the averages keep their options where the file has others (weight decay, betas, ...).
+     * Otherwise other options are an error. */
     bool other_options;
+    /* Loading, to use the model: ignores the optimizer in the file, and gives the parameters their averages if the file
+     * has them. `optimizer` and `average` must be NULL. */
+    bool only_model;
     th_report_function *report; /* loading: called for every difference; may be NULL */
     void *report_user;
 } th_checkpoint;
 
 /* Writes the checkpoint. A regular file appears at path only when it is complete and has reached the disk. Until then,
  * and after an error or a crash at any moment, the old file stays. No tensor is copied. Call it between steps:
- * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step, or in a loop over shards.
+ * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step, in a loop over shards, or
+ * if `average` is swapped. (Without `average`, swapped averages are saved as the model's weights.)
  *
  * If the optimizer has a group of several processes, the call is collective. Rank 0 writes the file. It receives the
  * moments one after the other, and needs memory for the largest one. The other processes write nothing: their path,
- * configuration and numbers are ignored. The file has the same bytes as if one process had computed all shards. An
- * error in one process is an error in all: each returns the code and the message of the first process that has one,
- * with its rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ
- * in the number of steps or in the moments. TH_ERROR_STATE, in this process, if the group has been freed. A process
- * that passes no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
+ * configuration and numbers are ignored. The file has the same bytes as if one process had computed all shards. An error
+ * in one process is an error in all: each returns the code and the message of the first process that has one, with its
+ * rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ in the
+ * number of steps, in the moments or in the averages. TH_ERROR_STATE, in this process, if the group has been freed. A process that passes
+ * no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
  *
  * With local steps (th_diloco_options), call it before the first step or right after an outer step: otherwise
  * TH_ERROR_STATE. The file has the moments of every process, and only as many processes can load it. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
-/* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and the
- * numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a
+/* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), the
+ * averages (which are then not swapped), and the numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a
  * precision means float32. The program may set another precision afterwards. Empties the gradients. The function checks
  * everything first, including each checksum: after an error nothing has changed. (If the disk fails after that, while
  * the numbers are read, the message says that some may have changed.) TH_ERROR_FILE names the damage, or the first

@@ -8,5 +8,6 @@
 #include "training/optimizer.h"
 #include "training/saved_state.h"
 #include "training/saved_tensors.h"
+#include "training/weight_average.h"
 
 #endif

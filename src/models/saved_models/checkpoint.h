@@ -12,7 +12,11 @@
 /* In a checkpoint, the names of tensors other than weights begin with a dot. No parameter's name begins with a dot. */
 #define TH_CHECKSUMS_NAME ".checksums"
 #define TH_MOMENT_NAME ".optimizer.%s.%s" /* moment, parameter */
-enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
+#define TH_AVERAGE_NAME ".average."       /* and the parameter */
+enum {
+    TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16,
+    TH_AVERAGE_NAME_SIZE = TH_FULL_NAME_SIZE + 16
+};
 /* Keys of the metadata. */
 #define TH_STATE_TEXT "tapehead.state"
 #define TH_CONFIGURATION_TEXT "configuration"
@@ -21,6 +25,7 @@ enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
 typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
     int64_t optimizer_index;           /* index in the optimizer, or -1 */
+    int64_t average_index;             /* index in the averages, or -1 */
     const th_safetensors_entry *entry; /* its tensor in the file; NULL: loading does not change the parameter */
     bool only_checksum;                /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
@@ -58,6 +63,29 @@ static inline bool th_is_saved_elsewhere(const th_checkpoint *c, const th_listed
     return c->without_frozen && !p->tensor->requires_gradient;
 }
 
+/* -- averages of weights (checkpoint_average.c) -- */
+/* Finds the average of each parameter. TH_ERROR_ARGUMENT if `average` belongs to another model. NULL: does nothing. */
+th_status th_averages_find(th_parameter_list *list, th_weight_average *average, const char *operation);
+/* Returns how often the average of a parameter was updated; 0: the checkpoint does not have it. */
+int64_t th_average_updates(const th_weight_average *average, const th_listed_parameter *p);
+/* Returns the average as a tensor. */
+th_array th_average_array(const th_weight_average *average, const th_listed_parameter *p);
+/* Writes the name of the average in the file. */
+void th_average_name(const th_listed_parameter *p, char name[TH_AVERAGE_NAME_SIZE]);
+/* Returns a checksum of all averages that the checkpoint has. */
+uint32_t th_averages_crc32c(const th_weight_average *average, const th_parameter_list *list);
+/* Returns the average in the file; NULL if it has none. */
+const th_safetensors_entry *th_average_in_file(const th_safetensors *file, const th_listed_parameter *p);
+/* Reports the differences between the averages in the file and `average`, which may be NULL. */
+void th_averages_compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
+                         const th_parameter_list *list, th_differences *d);
+/* Allocates the averages that the file has. */
+th_status th_averages_allocate(const json_t *state, th_weight_average *average, const th_parameter_list *list,
+                               const char *operation);
+/* Reads the averages. */
+th_status th_averages_read(const th_safetensors *file, const json_t *state, th_weight_average *average,
+                           const th_parameter_list *list, const char *operation);
+
 /* -- the state (checkpoint_state.c) -- */
 /* Returns the state as a text, which the caller releases with free. Returns NULL with the error pending. */
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation);
@@ -65,6 +93,8 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
 json_t *th_state_read(const th_json_source *source, const char *text);
 /* Returns how often a parameter was updated. If it is not 0, the file has the parameter's moments. */
 int64_t th_state_steps(const json_t *state, const char *parameter);
+/* Returns how often the average of a parameter was updated. If it is not 0, the file has the average. */
+int64_t th_state_averaged(const json_t *state, const char *parameter);
 /* Returns whether the file has no tensor for the parameter, only a checksum. Sets *crc to it. */
 bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc);
 /* Returns the checksum (CRC-32C) of a parameter's bytes. */

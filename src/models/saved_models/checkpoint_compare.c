@@ -130,7 +130,7 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
     const char *saved = json_is_null(optimizer) ? "none" : json_string_value(json_object_get(optimizer, "rule"));
     const char *current = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
     char quoted[TH_QUOTED];
-    if (strcmp(saved, current) != 0)
+    if (strcmp(saved, current) != 0 && !c->only_model)
         th_report_difference(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here",
                              th_quote(saved, quoted), current);
     else if (c->optimizer && !c->other_options)

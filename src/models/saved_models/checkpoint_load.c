@@ -124,10 +124,25 @@ static void compare_checksums(const json_t *state, th_parameter_list *list, th_d
 
 /* -- the whole checkpoint -- */
 
+typedef struct average_names {
+    const json_t *state;
+    char name[TH_AVERAGE_NAME_SIZE]; /* the last result of name_of_average */
+} average_names;
+
+/* Returns the name of a parameter's average in the file; NULL if the file does not have it. */
+static const char *name_of_average(const char *parameter, void *user)
+{
+    average_names *names = user;
+    snprintf(names->name, sizeof names->name, TH_AVERAGE_NAME "%s", parameter);
+    return th_state_averaged(names->state, parameter) > 0 ? names->name : NULL;
+}
+
 static th_status compare_file(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
                               th_parameter_list *list, const char *path)
 {
     static const th_weights_options every_weight = {0};
+    average_names names = {.state = state};
+    const th_weights_options averages = {.name_in_file = name_of_average, .user = &names};
     const size_t bytes = (size_t)file->count + 1;
     bool *used = th_allocate(list->ctx, bytes);
     if (used == NULL)
@@ -137,6 +152,10 @@ static th_status compare_file(const th_safetensors *file, const json_t *state, c
     th_state_compare(state, c, list, &d);
     compare_checksums(state, list, &d);
     th_parameter_list_match(list, file, &every_weight, true, used, &d);
+    if (c->only_model)
+        th_parameter_list_match(list, file, &averages, true, used, &d);
+    else
+        th_averages_compare(file, state, c, list, &d);
     th_report_unused(file, used, &d);
     if (c->optimizer)
         compare_moments(file, state, c->optimizer, list, &d);
@@ -153,9 +172,13 @@ static th_status load_state(const th_safetensors *file, const json_t *state, con
     if (status == TH_OK && c->optimizer)
         status = allocate_moments(state, c->optimizer, list);
     if (status == TH_OK)
+        status = th_averages_allocate(state, c->average, list, operation);
+    if (status == TH_OK)
         status = th_parameter_list_load_values(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)
         status = read_moments(file, state, c->optimizer, list);
+    if (status == TH_OK)
+        status = th_averages_read(file, state, c->average, list, operation_that_changes);
     if (status == TH_OK)
         status = th_state_restore(state, c, list);
     return status;
@@ -168,6 +191,10 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     th_safetensors *file = NULL;
     json_t *state = NULL;
     th_status status = th_parameter_list_make_for_file(&list, c.model, c.optimizer, path, operation);
+    if (status == TH_OK && c.only_model && (c.optimizer || c.average))
+        status = th_fail(list.ctx, TH_ERROR_ARGUMENT, operation, "only_model needs no optimizer and no averages");
+    if (status == TH_OK)
+        status = th_averages_find(&list, c.average, operation);
     if (status == TH_OK)
         status = th_check_numbers(&c, operation);
     if (status == TH_OK && (file = open_checkpoint(list.ctx, path, operation)) == NULL)

@@ -20,6 +20,8 @@ typedef struct saving {
     int64_t count, capacity;
     th_saved_moment *moment; /* [n_moments] */
     int64_t n_moments;
+    char (*average_name)[TH_AVERAGE_NAME_SIZE]; /* [n_averages]; NULL without averages */
+    int64_t n_averages;
     char *state;
     th_named_text text[3];
     th_safetensors_contents contents;
@@ -52,6 +54,9 @@ static th_status check_gradients(const saving *s)
     if (o && th_optimizer_in_loop(o))
         return th_fail(list->ctx, TH_ERROR_STATE, operation,
                        "no step has completed the loop over shards yet: save a checkpoint between steps");
+    if (th_weight_average_is_swapped(s->checkpoint->average))
+        return th_fail(list->ctx, TH_ERROR_STATE, operation,
+                       "the model has the averages: call th_weight_average_swap before you save a checkpoint");
     if (o && o->local_steps > 0)
         return th_fail(list->ctx, TH_ERROR_STATE, operation,
                        "%d of %d local steps have been taken: save a checkpoint right after an outer step",
@@ -71,6 +76,8 @@ static th_status check_arguments(saving *s)
     if (status == TH_OK && c->optimizer && c->optimizer->shards.processes > 1 && s->group == NULL)
         return th_fail(s->list.ctx, TH_ERROR_STATE, operation, "the group of %s has been freed",
                        c->optimizer->rule->name);
+    if (status == TH_OK)
+        status = th_averages_find(&s->list, c->average, operation);
     if (status == TH_OK && s->writes)
         status = th_check_numbers(c, operation);
     return status == TH_OK ? check_gradients(s) : status;
@@ -83,7 +90,8 @@ static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
     return p->optimizer_index >= 0 && th_saved_updates(o, p->optimizer_index) > 0;
 }
 
-/* Lists the weights, then the moments of parameters that have taken steps. Sets the number of tensors. */
+/* Lists the weights, then the moments of parameters that have taken steps, then the averages. Sets the number of
+ * tensors. */
 static void fill_lists(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
@@ -105,6 +113,14 @@ static void fill_lists(saving *s)
                 .name = moment->name, .array = th_saved_tensor(o, p->optimizer_index, k), .source = moment};
         }
     }
+    for (int64_t i = 0, k = 0; i < s->list.count; i++) {
+        const th_listed_parameter *p = &s->list.parameter[i];
+        if (th_average_updates(s->checkpoint->average, p) == 0)
+            continue;
+        th_average_name(p, s->average_name[k]);
+        *next++ =
+            (th_safetensors_item){.name = s->average_name[k++], .array = th_average_array(s->checkpoint->average, p)};
+    }
     s->count = next - s->tensor;
 }
 
@@ -116,13 +132,18 @@ static th_status list_tensors(saving *s)
         const th_listed_parameter *p = &s->list.parameter[i];
         s->n_moments += has_moments(o, p) ? th_saved_tensor_count(o, p->optimizer_index) : 0;
     }
-    s->capacity = s->list.count + s->n_moments + 1;
+    for (int64_t i = 0; i < s->list.count; i++)
+        s->n_averages += th_average_updates(s->checkpoint->average, &s->list.parameter[i]) > 0;
+    s->capacity = s->list.count + s->n_moments + s->n_averages + 1;
     const size_t tensors = (size_t)s->capacity * sizeof *s->tensor;
     const size_t moments = (size_t)(s->n_moments + 1) * sizeof *s->moment;
     s->tensor = th_allocate(s->list.ctx, tensors);
+    const size_t names = (size_t)s->n_averages * sizeof *s->average_name;
     s->moment = th_allocate(s->list.ctx, moments);
-    if (s->tensor == NULL || s->moment == NULL)
-        return th_fail_memory(s->list.ctx, operation, tensors + moments);
+    if (names > 0)
+        s->average_name = th_allocate(s->list.ctx, names);
+    if (s->tensor == NULL || s->moment == NULL || (names > 0 && s->average_name == NULL))
+        return th_fail_memory(s->list.ctx, operation, tensors + moments + names);
     fill_lists(s);
     th_safetensors_sort_items(s->tensor, s->count);
     return s->group ? th_gathering_begin(&s->gathering, o, s->moment, s->n_moments, operation) : TH_OK;
@@ -159,6 +180,7 @@ static void release(saving *s)
 {
     th_context *ctx = s->list.ctx;
     if (ctx) {
+        th_release(ctx, s->average_name, (size_t)s->n_averages * sizeof *s->average_name);
         th_release(ctx, s->moment, (size_t)(s->n_moments + 1) * sizeof *s->moment);
         th_release(ctx, s->tensor, (size_t)s->capacity * sizeof *s->tensor);
     }
@@ -194,6 +216,9 @@ static th_status agree_to_begin(const saving *s)
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = th_step(s->group->ctx)},
         {.name = "number of moments", .kind = TH_FACT_INTEGER, .integer = s->n_moments},
         {.name = "checksum of the sizes of the moments", .kind = TH_FACT_CHECKSUM, .integer = crc},
+        {.name = "checksum of the averages of weights",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = th_failed(s->group->ctx) ? 0 : th_averages_crc32c(s->checkpoint->average, &s->list)},
     };
     return th_group_agree_on(s->group, operation, facts, (int)(sizeof facts / sizeof *facts), 0, NULL);
 }

@@ -8,6 +8,8 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
+ * With averages of weights there is also "average": {"decay": 0.999, "warm_up": true}, and each parameter has "averaged",
+ * the number of updates of its average.
  * A frozen parameter that is not in the file also has "crc32c", the checksum of its bytes.
  * steps: with local steps (training/shared/outer_step.h) the number of outer steps.
  *
@@ -108,6 +110,14 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
     return optimizer;
 }
 
+static json_t *average_json(const th_weight_average *average, bool *complete)
+{
+    json_t *options = json_object();
+    put_member(options, "decay", json_real(average->options.decay), complete);
+    put_member(options, "warm_up", json_boolean(average->options.warm_up), complete);
+    return options;
+}
+
 /* Returns the parameter's group; -1 if the optimizer does not have the parameter. */
 static int group_index(const th_optimizer *o, const th_listed_parameter *p)
 {
@@ -130,6 +140,8 @@ static json_t *parameters_json(const th_checkpoint *c, const th_parameter_list *
                    json_integer(p->optimizer_index >= 0 ? th_saved_updates(o, p->optimizer_index) : 0), complete);
         put_member(parameter, "group", json_integer(group_index(o, p)), complete);
         put_member(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);
+        if (c->average)
+            put_member(parameter, "averaged", json_integer(th_average_updates(c->average, p)), complete);
         if (th_is_saved_elsewhere(c, p))
             put_member(parameter, "crc32c", json_integer(th_parameter_crc32c(p->tensor)), complete);
         put_member(parameters, p->name, parameter, complete);
@@ -172,6 +184,8 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     put_member(state, "random", random_json(list->ctx, &complete), &complete);
     put_member(state, "numbers", numbers_json(c, &complete), &complete);
     put_member(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
+    if (c->average)
+        put_member(state, "average", average_json(c->average, &complete), &complete);
     put_member(state, "parameters", parameters_json(c, list, &complete), &complete);
     char *text = complete ? json_text(state) : NULL;
     json_decref(state);
@@ -290,6 +304,22 @@ static bool check_optimizer(const th_json_source *s, const json_t *optimizer)
     return false;
 }
 
+/* Files without averages have no such member. */
+static bool check_average(const th_json_source *s, const json_t *average)
+{
+    double decay;
+    bool warm_up;
+    if (average == NULL)
+        return true;
+    if (!th_json_number(s, average, "decay", &decay) || !th_json_boolean(s, average, "warm_up", &warm_up))
+        return false;
+    if (decay >= 0 && decay < 1)
+        return true;
+    th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"decay\" is %g; it must be at least 0 and less than 1",
+            s->name, decay);
+    return false;
+}
+
 static bool check_parameters(const th_json_source *s, json_t *parameters)
 {
     const char *name;
@@ -301,6 +331,8 @@ static bool check_parameters(const th_json_source *s, json_t *parameters)
         valid = valid && th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) &&
                 th_json_integer(s, parameter, "group", -1, INT32_MAX, &number) &&
                 th_json_boolean(s, parameter, "frozen", &frozen) &&
+                (json_object_get(parameter, "averaged") == NULL ||
+                 th_json_integer(s, parameter, "averaged", 0, INT64_MAX / 2, &number)) &&
                 (json_object_get(parameter, "crc32c") == NULL ||
                  th_json_integer(s, parameter, "crc32c", 0, UINT32_MAX, &number));
     }
@@ -323,6 +355,7 @@ json_t *th_state_read(const th_json_source *source, const char *text)
     if (state && th_json_integer(&s, state, "version", VERSION, VERSION, &version) && check_precision(&s, state) &&
         check_random(&s, json_object_get(state, "random")) &&
         check_optimizer(&s, json_object_get(state, "optimizer")) &&
+        check_average(&s, json_object_get(state, "average")) &&
         check_parameters(&s, json_object_get(state, "parameters")))
         return state;
     json_decref(state);
@@ -337,6 +370,11 @@ static const json_t *find_parameter(const json_t *state, const char *name)
 int64_t th_state_steps(const json_t *state, const char *parameter)
 {
     return json_integer_value(json_object_get(find_parameter(state, parameter), "steps"));
+}
+
+int64_t th_state_averaged(const json_t *state, const char *parameter)
+{
+    return json_integer_value(json_object_get(find_parameter(state, parameter), "averaged"));
 }
 
 bool th_state_has_only_checksum(const json_t *state, const char *parameter, uint32_t *crc)

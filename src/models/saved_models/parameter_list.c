@@ -42,7 +42,7 @@ th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, co
     int64_t hint = 0, found = 0;
     th_listed_parameter *p = list->parameter;
     for (th_parameter_iterator it = th_module_parameters(m); th_parameter_next(&it); p++) {
-        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .optimizer_index = -1};
+        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .optimizer_index = -1, .average_index = -1};
         strcpy(p->name, it.name);
         if (o)
             p->optimizer_index = th_optimizer_index(o, p->tensor, &hint);

@@ -67,6 +67,7 @@ const program *const programs[] = {
     &safetensors,
     &weights_alone,
     &checkpoints,
+    &averaged_checkpoints,
     &resumed_training,
     &hugging_face_gpt2,
     &hugging_face_llama,

@@ -109,6 +109,7 @@ static th_status checkpoint(program_run *r, bool load)
                                             {.name = "best", .real = &best}};
     const th_checkpoint run = {.model = r->model,
                                .optimizer = r->optimizer,
+                               .average = r->average,
                                .configuration = "{\"width\": 8}",
                                .numbers = numbers,
                                .n_numbers = 2};
@@ -133,9 +134,21 @@ static th_status checkpoint_resumed(program_run *r)
     return th_error_code(r->ctx);
 }
 
+static th_status averaged(program_run *r)
+{
+    if (r->average == NULL)
+        r->average = th_weight_average_new(r->model, &(th_weight_average_options){.decay = 0.5});
+    TRY(th_error_code(r->ctx));
+    return th_weight_average_update(r->average);
+}
+
 /* The step after resuming repeats the step after saving. */
 const program checkpoints = {
     .name = "checkpoints", .setup = trained_setup, .step = {train, checkpoint_saved, train, checkpoint_resumed, train}};
+
+const program averaged_checkpoints = {.name = "averaged_checkpoints",
+                                      .setup = trained_setup,
+                                      .step = {train, averaged, checkpoint_saved, train, checkpoint_resumed}};
 
 /* Another model and optimizer of the same context, which have no moments yet. */
 static th_status new_setup(program_run *r)

@@ -23,11 +23,12 @@ typedef struct training {
     th_dtype dtype;
     bool mixed; /* a part of the model has the other type */
     bool sgd, muon, amsgrad, clip;
+    bool averaged; /* each process has averages of the weights */
 } training;
 
 static const training trainings[] = {
     {.dtype = TH_FLOAT32},
-    {.dtype = TH_FLOAT32, .mixed = true, .amsgrad = true, .clip = true},
+    {.dtype = TH_FLOAT32, .mixed = true, .amsgrad = true, .clip = true, .averaged = true},
     {.dtype = TH_FLOAT64, .mixed = true, .sgd = true},
     {.dtype = TH_FLOAT64, .sgd = true, .clip = true},
     {.dtype = TH_FLOAT32, .mixed = true, .muon = true, .clip = true},
@@ -134,6 +135,7 @@ typedef struct own {
     th_group *group;
     model *model;
     th_optimizer *optimizer;
+    th_weight_average *average; /* or NULL */
     int64_t position;
     th_checkpoint_number number;
     th_checkpoint checkpoint;
@@ -153,11 +155,14 @@ static void own_begin(own *p, const th_transport *transport, const run *r)
     if (r->scale > 0)
         process_assert(th_fill(p->model->scale, r->scale) == TH_OK);
     p->optimizer = optimizer_new(p->model, r->training, r->shards ? r->shards : SHARDS, p->group);
+    if (r->training->averaged)
+        p->average = th_weight_average_new(&p->model->base, &(th_weight_average_options){.decay = 0.7});
     process_assert(p->optimizer && (r->alone || th_group_set_timeout(p->group, SECONDS) == TH_OK));
     const bool counts = transport->rank == 0;
     p->number = (th_checkpoint_number){.name = counts ? "position" : NULL, .integer = &p->position};
     p->checkpoint = (th_checkpoint){.model = &p->model->base,
                                     .optimizer = p->optimizer,
+                                    .average = p->average,
                                     .configuration = counts ? "{\"width\": 200}" : "\xff",
                                     .numbers = &p->number,
                                     .n_numbers = 1};
@@ -173,6 +178,12 @@ static void own_load(own *p, const char *path)
     if (th_checkpoint_load(path, &c))
         fail_process("%s", th_error_message(p->ctx));
     process_assert(p->position == 17);
+}
+
+static void own_step(own *p)
+{
+    step(p->optimizer, p->model);
+    process_assert(p->average == NULL || th_weight_average_update(p->average) == TH_OK);
 }
 
 static void own_save(own *p, const char *path)
@@ -193,7 +204,7 @@ static int train(const th_transport *transport, void *user)
     if (r->from)
         own_load(&p, r->from);
     while (th_step(p.ctx) < r->steps)
-        step(p.optimizer, p.model);
+        own_step(&p);
     if (r->to)
         own_save(&p, r->to);
     r->crcs[transport->rank] = th_module_crc32c(&p.model->base);
@@ -501,7 +512,7 @@ static int save_to_a_full_disk(const th_transport *transport, void *user)
     const rlim_t *limit = user;
     own p;
     own_begin(&p, transport, &r);
-    step(p.optimizer, p.model);
+    own_step(&p);
     signal(SIGXFSZ, SIG_IGN);
     const struct rlimit full = {*limit, RLIM_INFINITY};
     process_assert(transport->rank > 0 || setrlimit(RLIMIT_FSIZE, &full) == 0);
@@ -744,6 +755,31 @@ static int load_differently(const th_transport *transport, void *user)
     return 0;
 }
 
+/* Averages of processes that were updated a different number of times. */
+static int save_different_averages(const th_transport *transport, void *user)
+{
+    own p;
+    own_begin(&p, transport, user);
+    step(p.optimizer, p.model);
+    for (int i = 0; i < 1 + (transport->rank == 1); i++)
+        process_assert(th_weight_average_update(p.average) == TH_OK);
+    process_assert(th_checkpoint_save(whole, &p.checkpoint) == TH_ERROR_STATE);
+    process_print("%s", th_error_message(p.ctx));
+    th_context_free(p.ctx);
+    return 0;
+}
+
+START_TEST(different_averages_are_an_error)
+{
+    run r = {.training = &trainings[1]};
+    process_result results[3];
+    run_three(save_different_averages, &r, results);
+    expect_same_texts(results);
+    ck_assert_msg(strstr(results[0].text, "checksum of the averages of weights"), "%s", results[0].text);
+    ck_assert_int_eq(count_files(), 0);
+}
+END_TEST
+
 START_TEST(processes_that_load_different_files_are_told_apart)
 {
     train_with(1, (run){.training = &trainings[0], .steps = 1, .to = half});
@@ -830,6 +866,7 @@ int main(void)
     tcase_add_loop_test(tests, memory_may_run_out_in_one_process, 0, 3);
     tcase_add_loop_test(tests, a_process_that_does_not_answer_is_reported, 0, 5);
     tcase_add_test(tests, different_functions_and_freed_groups_are_errors);
+    tcase_add_test(tests, different_averages_are_an_error);
     tcase_add_loop_test(tests, processes_that_load_different_files_are_told_apart, 0, 3);
     tcase_add_loop_test(tests, moments_of_processes_or_local_steps_do_not_grow, 0, 2);
     return run_suites();
