@@ -14,6 +14,18 @@ typedef enum th_position_kind {
     TH_POSITIONS_NONE        /* nothing is added: for rotary positions, ALiBi, or no positions */
 } th_position_kind;
 
+/* The initial values of a language model's parameters. All zero: as in GPT-2. n is the number of branches in the model,
+ * in the number of columns of a weight. */
+typedef struct th_initialization_options {
+    double embedding_deviation; /* embedding.weight and position.weight are N(0, embedding_deviation^2); 0: 0.02 */
+    double deviation;           /* other weights are N(0, deviation^2); at the end of a residual branch
+                                   N(0, deviation^2 / n); 0: 0.02 */
+    bool uniform;               /* instead: other weights are uniform in +-1 / sqrt(in), as in nn.Linear */
+    bool zero_branches;         /* weights at the end of a residual branch are 0, so that a pre-norm block begins as the
+                                   identity (Zhang et al. 2019, Fixup) */
+    bool zero_classifier;       /* classifier.weight is 0, so that all tokens begin with the same probability (Fixup) */
+} th_initialization_options;
+
 /* Options of th_language_model_new. */
 typedef struct th_language_model_options {
     int64_t vocabulary, length, width, heads, layers; /* all must be given; length: the largest number of tokens in a
@@ -24,6 +36,7 @@ typedef struct th_language_model_options {
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
                                            0: 1 */
+    bool embedding_norm;                /* th_rms_norm without a weight normalizes the first block's input */
     double logit_soft_cap;              /* logits become c tanh(logits / c) (Gemma 2); 0: none */
     th_transformer_block_options block; /* without cross_attention. If block.dropout is given, the branches use it
                                            instead of dropout */
@@ -33,10 +46,12 @@ typedef struct th_language_model_options {
     const bool *other_layers;
     /* The scores of layer i are also divided by i + 1 (scale_attn_by_inverse_layer_idx of GPT-2). */
     bool scale_by_layer;
+    th_initialization_options initialization;
 } th_language_model_options;
 /* Creates a language model. If all options except sizes are zero, it is GPT-2 (Radford et al. 2019):
  *
- *   x = drop(embedding[tokens] embedding_scale + position[0 .. T))
+ *   x = embedding[tokens] embedding_scale + position[0 .. T)
+ *   x = x / sqrt(mean(x^2) + eps)     with embedding_norm
  *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
  *   logits = norm(x) embedding^T      the classifier is the embedding (tied)
  *   logits = c tanh(logits / c)       if logit_soft_cap = c is given (Gemma Team 2024)
@@ -51,8 +66,8 @@ typedef struct th_language_model_options {
  * norm.weight and norm.bias (pre-norm only, because post-norm blocks end with a norm), classifier.weight (V, E)
  * (untied).
  *
- * Initialization: weights and embeddings N(0, 0.02^2); weights that end a residual branch (self_attn.out_proj, linear2)
- * N(0, 0.02^2 / n) with n branches in the model; biases 0, norms 1 (0 with block.unit_offset).
+ * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
+ * biases 0, norms 1 (0 with block.unit_offset).
  *
  * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);

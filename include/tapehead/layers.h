@@ -61,6 +61,7 @@ typedef struct th_score_options {
      * Parameters: q_norm.weight (key_width), k_norm.weight (key_width Hkv / H), ones */
     bool qk_norm_whole;
     bool qk_norm_unit_offset; /* both norms have .unit_offset */
+    bool qk_norm_no_weight;   /* both norms have .no_weight (nanochat); an error with qk_norm_unit_offset */
     double qk_norm_eps;       /* 0: 1e-5 */
     double soft_cap;          /* th_attention_options.soft_cap; 0: none */
     int64_t window;           /* a query attends to the last `window` keys up to its own; 0: all. Needs a causal mask */
@@ -94,7 +95,7 @@ typedef struct th_multi_head_attention_options {
  *   q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv / H, key_input),
  *   v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                          b_q, b_k and b_v one after another, in both cases
- *   q_norm.weight, k_norm.weight          with scores.qk_norm or scores.qk_norm_whole
+ *   q_norm.weight, k_norm.weight          with scores.qk_norm or scores.qk_norm_whole, without qk_norm_no_weight
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *
  * Initialization: input projections Xavier uniform (in_proj_weight as one matrix), out_proj.weight as in th_dense_new,

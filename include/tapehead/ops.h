@@ -134,6 +134,7 @@ TH_API th_tensor *th_abs(th_tensor *x);                         /* |x|; gradient
 TH_API th_tensor *th_tanh(th_tensor *x);                        /* hyperbolic tangent */
 TH_API th_tensor *th_sigmoid(th_tensor *x);                     /* 1 / (1 + e^-x) */
 TH_API th_tensor *th_relu(th_tensor *x);                        /* max(x, 0); gradient 0 at 0 */
+TH_API th_tensor *th_relu_squared(th_tensor *x);                /* max(x, 0)² (So et al. 2021); gradient 2 max(x, 0) */
 TH_API th_tensor *th_gelu(th_tensor *x);                        /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
 TH_API th_tensor *th_gelu_tanh(th_tensor *x);                   /* x/2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) */
 TH_API th_tensor *th_silu(th_tensor *x);                        /* x sigmoid(x) */
@@ -448,6 +449,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_tanh(...) TH_AT(th_tanh(__VA_ARGS__))
 #define th_sigmoid(...) TH_AT(th_sigmoid(__VA_ARGS__))
 #define th_relu(...) TH_AT(th_relu(__VA_ARGS__))
+#define th_relu_squared(...) TH_AT(th_relu_squared(__VA_ARGS__))
 #define th_gelu(...) TH_AT(th_gelu(__VA_ARGS__))
 #define th_gelu_tanh(...) TH_AT(th_gelu_tanh(__VA_ARGS__))
 #define th_silu(...) TH_AT(th_silu(__VA_ARGS__))

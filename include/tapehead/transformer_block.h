@@ -17,7 +17,8 @@ typedef enum th_activation {
     TH_GELU_TANH, /* the default */
     TH_GELU,
     TH_RELU,
-    TH_SILU
+    TH_SILU,
+    TH_RELU_SQUARED
 } th_activation;
 
 /* The norm of a block. */

@@ -74,6 +74,17 @@ const program_option run_options[] = {
      .integer = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "at every point where GPT-2 has dropout", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
+    {"activation",
+     "of the MLP: gelu, relu2 (squared ReLU), silu, or swiglu (silu with a gate); default: gelu, with --llama swiglu",
+     .text = &chosen.activation},
+    {"qk-norm", "normalizes queries and keys", .flag = &chosen.qk_norm},
+    {"embedding-norm", "normalizes the embedding", .flag = &chosen.embedding_norm},
+    {"embedding-std", "standard deviation of the embedding at the beginning; 0: 0.02", .real = &chosen.embedding_std,
+     .low = 0, .high = 100},
+    {"uniform-init", "weights begin uniform in +-1 / sqrt(inputs), as in PyTorch, instead of GPT-2's N(0, 0.02^2)",
+     .flag = &chosen.uniform_init},
+    {"zero-init", "weights at the end of residual branches, and the weights of an untied classifier, begin at 0",
+     .flag = &chosen.zero_init},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
     {"from", "start with the model in this transformers folder, with its layers and widths", .text = &chosen.from},
     {"freeze", "parameters that are not trained: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
@@ -163,8 +174,51 @@ static void set_llama_options(th_language_model_options *m)
     m->block.activation = TH_SILU;
     m->block.no_bias = true;
     m->block.scores.rotary = true;
-    if (m->block.mlp_width == 0) /* three matrices with about as many weights as two of 4 times the width */
+}
+
+/* The activations of --activation. */
+static const struct {
+    const char *name;
+    th_activation activation;
+    bool gated;
+} activations[] = {{"gelu", TH_GELU_TANH, false},
+                   {"relu2", TH_RELU_SQUARED, false},
+                   {"silu", TH_SILU, false},
+                   {"swiglu", TH_SILU, true}};
+enum { ACTIVATIONS = sizeof activations / sizeof *activations };
+
+/* Returns the index of an activation; ACTIVATIONS if the name is unknown. */
+static int find_activation(const char *name)
+{
+    int i = 0;
+    while (i < ACTIVATIONS && strcmp(name, activations[i].name) != 0)
+        i++;
+    return i;
+}
+
+bool is_activation(const char *name)
+{
+    return find_activation(name) < ACTIVATIONS;
+}
+
+/* Sets the options of the model that have options of the command line, except its sizes. */
+static void set_model_options(th_language_model_options *m)
+{
+    if (chosen.llama)
+        set_llama_options(m);
+    if (chosen.activation) {
+        const int i = find_activation(chosen.activation);
+        m->block.activation = activations[i].activation;
+        m->block.gated = activations[i].gated;
+    }
+    if (m->block.gated && m->block.mlp_width == 0) /* three matrices with about as many weights as two of 4 width */
         m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
+    m->block.scores.qk_norm = m->block.scores.qk_norm_no_weight = chosen.qk_norm;
+    m->embedding_norm = chosen.embedding_norm;
+    m->initialization = (th_initialization_options){.embedding_deviation = chosen.embedding_std,
+                                                    .uniform = chosen.uniform_init,
+                                                    .zero_branches = chosen.zero_init,
+                                                    .zero_classifier = chosen.zero_init && m->untied};
 }
 
 bool steps_depend_on_data(void)
@@ -176,7 +230,8 @@ bool steps_depend_on_data(void)
 static bool has_model_options(void)
 {
     return chosen.llama || chosen.layers != DEFAULT_LAYERS || chosen.heads != DEFAULT_HEADS || chosen.kv_heads != 0 ||
-           chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0;
+           chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0 || chosen.activation || chosen.qk_norm ||
+           chosen.embedding_norm || chosen.embedding_std != 0 || chosen.uniform_init || chosen.zero_init;
 }
 
 bool find_storage(const char *name, th_dtype *dtype)
@@ -264,13 +319,17 @@ static void refuse_contradictions(void)
                  (long long)width, (long long)heads, (long long)(width / heads), (long long)(width + heads));
         refuse(PROGRAM, problem, "");
     }
+    if (chosen.activation && !is_activation(chosen.activation))
+        refuse(PROGRAM, "--activation must be " ACTIVATION_NAMES ", not ", chosen.activation);
     if (strcmp(chosen.tokenizer, "bpe") == 0 && chosen.vocabulary < 256)
         refuse(PROGRAM, "--vocabulary must be at least 256 with bpe, which has a token for each byte", "");
     if (chosen.from && has_model_options())
-        refuse(PROGRAM,
-               "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: --from a folder "
-               "takes the model as it is",
-               "");
+        refuse(
+            PROGRAM,
+            "--llama, --layers, --heads, --kv-heads, --width, --mlp-width, --activation, --qk-norm, --embedding-norm, "
+            "--embedding-std, --uniform-init and --zero-init are for new models: --from a folder takes the model as "
+            "it is",
+            "");
     if (!chosen.from && (chosen.lora > 0 || strcmp(chosen.weights, "float32") != 0))
         refuse(PROGRAM, "--lora and --weights are for pretrained models: name one with --from", "");
     if (chosen.lora == 0 && strcmp(chosen.weights, "float32") != 0)
@@ -332,8 +391,7 @@ void complete_settings(void)
                   .mlp_width = chosen.mlp_width,
                   .recompute = chosen.recompute},
     };
-    if (chosen.llama)
-        set_llama_options(&chosen.model);
+    set_model_options(&chosen.model);
     if (!chosen.from)
         set_learning_rates();
 }

@@ -30,6 +30,9 @@ typedef struct settings {
     int64_t layers, heads, kv_heads, width, mlp_width;
     int64_t length; /* of a window; 0 until choose_windows() */
     double dropout;
+    const char *activation; /* of --activation; NULL: of GPT-2 or Llama */
+    bool qk_norm, embedding_norm, uniform_init, zero_init;
+    double embedding_std;
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
@@ -89,6 +92,9 @@ th_dtype parse_storage(const char *name);
 bool find_adjustment(const char *name, th_muon_adjustment *adjustment);
 /* Returns whether Muon updates the matrices. */
 bool uses_muon(void);
+/* Returns whether --activation takes this name. */
+bool is_activation(const char *name);
+#define ACTIVATION_NAMES "gelu, relu2, silu or swiglu"
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void set_learning_rates(void);
 

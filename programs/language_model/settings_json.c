@@ -45,6 +45,7 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
         {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
         {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
         {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
+        {name ".qk_norm_no_weight", .flag = &MODEL.member.qk_norm_no_weight},                                          \
         {name ".qk_norm_eps", RATE(member.qk_norm_eps)}, {name ".soft_cap", REAL(member.soft_cap)},                    \
     {                                                                                                                  \
         name ".window", OTHER_SIZE(member.window)                                                                      \
@@ -66,6 +67,7 @@ const program_option derived_settings[] = {
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
     {"model.embedding_scale", REAL(embedding_scale)},
+    {"model.embedding_norm", .flag = &MODEL.embedding_norm},
     {"model.logit_soft_cap", REAL(logit_soft_cap)},
     {"model.block.mlp_width", OTHER_SIZE(block.mlp_width)},
     {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
@@ -74,7 +76,7 @@ const program_option derived_settings[] = {
     {"model.block.output_norm", .flag = &MODEL.block.output_norm},
     {"model.block.no_input_norm", .flag = &MODEL.block.no_input_norm},
     {"model.block.parallel", .flag = &MODEL.block.parallel},
-    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_SILU},
+    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_RELU_SQUARED},
     {"model.block.norm", .integer = &norm, .low = 0, .high = TH_RMS_NORM},
     {"model.block.unit_offset", .flag = &MODEL.block.unit_offset},
     {"model.block.dropout", RATE(block.dropout)},
@@ -93,6 +95,11 @@ const program_option derived_settings[] = {
     SCORE_SETTINGS("model.other_scores", other_scores, other_members),
     {"model.other_layers", .text = &other_layers},
     {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
+    {"model.initialization.embedding_deviation", REAL(initialization.embedding_deviation)},
+    {"model.initialization.deviation", REAL(initialization.deviation)},
+    {"model.initialization.uniform", .flag = &MODEL.initialization.uniform},
+    {"model.initialization.zero_branches", .flag = &MODEL.initialization.zero_branches},
+    {"model.initialization.zero_classifier", .flag = &MODEL.initialization.zero_classifier},
     {0},
 };
 
@@ -205,7 +212,7 @@ static bool may_be_null(const program_option *option)
 {
     return option->text == &chosen.from || option->text == &chosen.freeze || option->text == &chosen.prompt ||
            option->text == &chosen.lora_targets || option->text == &chosen.chat ||
-           option->text == &chosen.validation_file;
+           option->text == &chosen.validation_file || option->text == &chosen.activation;
 }
 
 static bool is_valid(const program_option *option, const json_t *value)
@@ -283,6 +290,12 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "lora-targets", json_null());
     add_missing(object, "weights", json_string("float32"));
     add_missing(object, "chat", json_null());
+    add_missing(object, "activation", json_null());
+    add_missing(object, "qk-norm", json_false());
+    add_missing(object, "embedding-norm", json_false());
+    add_missing(object, "embedding-std", json_integer(0));
+    add_missing(object, "uniform-init", json_false());
+    add_missing(object, "zero-init", json_false());
     add_missing(object, "validation file", json_null());
     add_missing(object, "epochs", json_integer(0));
 }
@@ -305,6 +318,7 @@ static void check_consistency(const json_t *object, const char *file)
         {"adam-lr", "positive with the optimizer muon", !uses_muon() || chosen.adam_lr > 0},
         {"adjust-lr", "original or match_rms_adamw", find_adjustment(chosen.adjust_lr, &adjustment)},
         {"weights", "float32, bfloat16, float16, q8_0 or q4_0", find_storage(chosen.weights, &storage)},
+        {"activation", "null, " ACTIVATION_NAMES, chosen.activation == NULL || is_activation(chosen.activation)},
         {"heads", "a divisor of \"width\"", chosen.from || chosen.width % chosen.heads == 0},
         {"kv-heads", "0 or a divisor of \"heads\"", chosen.kv_heads == 0 || chosen.heads % chosen.kv_heads == 0},
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},

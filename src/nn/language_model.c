@@ -56,6 +56,8 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     if (l->options.embedding_scale != 0)
         x = th_scale(x, l->options.embedding_scale);
     x = th_positions_apply(&l->positions, x, given->positions);
+    if (l->options.embedding_norm)
+        x = th_rms_norm(x, &(th_norm_options){.eps = l->options.block.eps});
     if (x)
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
@@ -86,10 +88,13 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_option model_options[] = {
-    TH_MODULE_INTEGER(language_model, options.length),         TH_MODULE_CHOICE(language_model, options.positions),
-    TH_MODULE_REAL(language_model, options.embedding_dropout), TH_MODULE_REAL(language_model, options.embedding_scale),
-    TH_MODULE_REAL(language_model, options.logit_soft_cap),    {.name = NULL}};
+static const th_module_option model_options[] = {TH_MODULE_INTEGER(language_model, options.length),
+                                                 TH_MODULE_CHOICE(language_model, options.positions),
+                                                 TH_MODULE_REAL(language_model, options.embedding_dropout),
+                                                 TH_MODULE_REAL(language_model, options.embedding_scale),
+                                                 TH_MODULE_FLAG(language_model, options.embedding_norm),
+                                                 TH_MODULE_REAL(language_model, options.logit_soft_cap),
+                                                 {.name = NULL}};
 static const th_module_type language_model_type = {.name = "language_model",
                                                    .bytes = sizeof(language_model),
                                                    .forward = language_model_forward,
@@ -153,9 +158,27 @@ const th_language_model_options *th_language_model_options_of(const th_module *m
 
 /* -- construction -- */
 
+static const char *const type = "language_model";
+
+/* Checks the numbers that may be 0 for their default. */
+static th_status check_numbers(th_context *ctx, const th_language_model_options *o)
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"embedding_scale", o->embedding_scale},
+                   {"logit_soft_cap", o->logit_soft_cap},
+                   {"initialization.embedding_deviation", o->initialization.embedding_deviation},
+                   {"initialization.deviation", o->initialization.deviation}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= 0) || !isfinite(numbers[i].value))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%s = %g must be a positive number, or 0 for none",
+                           numbers[i].name, numbers[i].value);
+    return TH_OK;
+}
+
 static th_status check_options(th_context *ctx, const th_language_model_options *o)
 {
-    static const char *const type = "language_model";
     static const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
     const int64_t size[] = {o->vocabulary, o->length, o->width, o->heads, o->layers};
     if (th_check_positive_sizes(ctx, type, 5, name, size) != TH_OK)
@@ -168,29 +191,41 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "a decoder-only model has no memory: .block.cross_attention must be false");
-    const double multiplier[] = {o->embedding_scale, o->logit_soft_cap};
-    static const char *const multiplier_name[] = {"embedding_scale", "logit_soft_cap"};
-    for (int i = 0; i < 2; i++)
-        if (!(multiplier[i] >= 0) || !isfinite(multiplier[i]))
-            return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%s = %g must be a positive number, or 0 for none",
-                           multiplier_name[i], multiplier[i]);
+    if (check_numbers(ctx, o) != TH_OK)
+        return ctx->error;
+    if (o->initialization.uniform && o->initialization.deviation != 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "uniform weights have no deviation: initialization.deviation = %g must be 0",
+                       o->initialization.deviation);
+    if (o->initialization.zero_classifier && !o->untied)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "initialization.zero_classifier needs .untied: the embedding is the classifier of a tied model");
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
 }
 
-/* Draws all weights again, as GPT-2 does. Norms stay at 1 and 0. */
+/* Returns how the weights of one kind are drawn: normal with this deviation, unless the options say otherwise. */
+static th_weight_draw draw_of(const th_initialization_options *o, bool zero, double deviation)
+{
+    return (th_weight_draw){zero ? TH_DRAW_ZERO : o->uniform ? TH_DRAW_UNIFORM : TH_DRAW_NORMAL, deviation};
+}
+
+/* Draws all weights again. Norms stay at 1 and 0. */
 static th_status initialize_weights(const language_model *l)
 {
-    const double deviation = 0.02;
-    if (th_fill_normal(th_module_find_parameter(l->embedding, "weight"), 0, deviation) != TH_OK ||
-        (l->options.positions == TH_POSITIONS_LEARNED && th_fill_normal(l->positions.table, 0, deviation) != TH_OK))
+    const th_initialization_options *o = &l->options.initialization;
+    const th_weight_draw embedding = {TH_DRAW_NORMAL, o->embedding_deviation};
+    if (th_draw_weight(th_module_find_parameter(l->embedding, "weight"), embedding) != TH_OK ||
+        (l->options.positions == TH_POSITIONS_LEARNED && th_draw_weight(l->positions.table, embedding) != TH_OK))
         return l->base.ctx->error;
     const int64_t branches = l->options.layers * (l->options.block.no_mlp ? 1 : 2);
+    const th_weight_draw inner = draw_of(o, false, o->deviation),
+                         last = draw_of(o, o->zero_branches, o->deviation / sqrt((double)branches));
     for (const th_module *block = l->layers->first; block; block = block->next)
-        if (th_block_initialize(block, deviation, deviation / sqrt((double)branches)) != TH_OK)
+        if (th_block_initialize(block, inner, last) != TH_OK)
             return l->base.ctx->error;
-    return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
+    return l->options.untied ? th_draw_weight(l->classifier, draw_of(o, o->zero_classifier, o->deviation)) : TH_OK;
 }
 
 static void release_options(th_module *m)
@@ -217,6 +252,10 @@ static void fill_defaults(th_language_model_options *o)
         o->block.dropout = o->dropout;
     if (o->embedding_dropout == 0)
         o->embedding_dropout = o->dropout;
+    if (o->initialization.embedding_deviation == 0)
+        o->initialization.embedding_deviation = 0.02;
+    if (o->initialization.deviation == 0 && !o->initialization.uniform)
+        o->initialization.deviation = 0.02;
     th_block_fill_defaults(&o->block, o->width, o->heads);
 }
 

@@ -39,6 +39,9 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
     if (scores->qk_norm && scores->qk_norm_whole)
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer,
                        "qk_norm normalizes each head, qk_norm_whole all heads together: only one can be given");
+    if (scores->qk_norm_no_weight && scores->qk_norm_unit_offset)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, layer,
+                       "qk_norm_unit_offset adds 1 to the weights, but qk_norm_no_weight leaves them out");
     if (!scores->rotary)
         return TH_OK;
     if (!(scores->rotary_base >= 0) || !isfinite(scores->rotary_base))
@@ -101,7 +104,9 @@ static th_tensor *add_xavier_parameter(th_attention_layer *l, const char *name, 
 /* rows: of the projection of all heads. */
 static th_module *qk_norm_new(const th_attention_layer *l, int64_t rows, int64_t heads)
 {
-    const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps, .unit_offset = l->scores.qk_norm_unit_offset};
+    const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps,
+                                        .unit_offset = l->scores.qk_norm_unit_offset,
+                                        .no_weight = l->scores.qk_norm_no_weight};
     return th_rms_norm_new(l->base.ctx, l->scores.qk_norm_whole ? rows : rows / heads, &norm);
 }
 

@@ -68,9 +68,11 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     case TH_RELU:
         return th_relu(x);
     case TH_SILU:
+        return th_silu(x);
+    case TH_RELU_SQUARED:
         break;
     }
-    return th_silu(x);
+    return th_relu_squared(x);
 }
 
 /* Returns linear1(norm(x)), (.., T, mlp_width), and sets *gate to gate(norm(x)), or NULL. The scope releases the norm's
@@ -224,7 +226,7 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (o->head_width > INT64_MAX / 4 / heads)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%lld heads of width %lld are too wide", (long long)heads,
                        (long long)o->head_width);
-    if ((unsigned)o->activation > TH_SILU)
+    if ((unsigned)o->activation > TH_RELU_SQUARED)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown activation: %d", (int)o->activation);
     if ((unsigned)o->norm > TH_RMS_NORM)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown norm: %d", (int)o->norm);
@@ -292,7 +294,7 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
                                                    .value_width = heads_width};
     th_multi_head_attention_options self = cross;
     self.scores = o->scores;
-    self.scores.qk_norm_unit_offset |= o->unit_offset;
+    self.scores.qk_norm_unit_offset |= o->unit_offset && !o->scores.qk_norm_no_weight;
     const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_mlp_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
@@ -311,31 +313,45 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
 
 /* -- initialization -- */
 
-/* Draws the weight of a dense layer from N(0, deviation^2), and sets its bias to 0. NULL: does nothing. */
-static th_status initialize_dense(const th_module *dense, double deviation)
+th_status th_draw_weight(th_tensor *weight, th_weight_draw draw)
+{
+    const double bound = 1 / sqrt((double)th_size(weight, 1));
+    switch (draw.kind) {
+    case TH_DRAW_NORMAL:
+        return th_fill_normal(weight, 0, draw.deviation);
+    case TH_DRAW_UNIFORM:
+        return th_fill_uniform(weight, -bound, bound);
+    case TH_DRAW_ZERO:
+        break;
+    }
+    return th_fill(weight, 0);
+}
+
+/* Draws the weight of a dense layer, and sets its bias to 0. NULL: does nothing. */
+static th_status initialize_dense(const th_module *dense, th_weight_draw draw)
 {
     th_tensor *weight = th_module_find_parameter(dense, "weight"), *bias = th_module_find_parameter(dense, "bias");
-    if (weight && th_fill_normal(weight, 0, deviation) != TH_OK)
+    if (weight && th_draw_weight(weight, draw) != TH_OK)
         return dense->ctx->error;
     return bias ? th_fill(bias, 0) : TH_OK;
 }
 
-static th_status initialize_attention(const th_module *attention, double deviation, double residual_deviation)
+static th_status initialize_attention(const th_module *attention, th_weight_draw inner, th_weight_draw last)
 {
     for (const th_parameter *p = attention->parameters; p; p = p->next)
-        if (th_ndim(p->tensor) == 2 && th_fill_normal(p->tensor, 0, deviation) != TH_OK) /* in_proj_bias is 0 */
+        if (th_ndim(p->tensor) == 2 && th_draw_weight(p->tensor, inner) != TH_OK) /* in_proj_bias is 0 */
             return attention->ctx->error;
-    return initialize_dense(((const th_attention_layer *)attention)->out_proj, residual_deviation);
+    return initialize_dense(((const th_attention_layer *)attention)->out_proj, last);
 }
 
-th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation)
+th_status th_block_initialize(const th_module *block, th_weight_draw inner, th_weight_draw last)
 {
     const transformer_block *b = (const transformer_block *)block;
-    if (initialize_attention(b->self_attn, deviation, residual_deviation) != TH_OK ||
-        (b->multihead_attn && initialize_attention(b->multihead_attn, deviation, residual_deviation) != TH_OK) ||
-        initialize_dense(b->linear1, deviation) != TH_OK || initialize_dense(b->linear2, residual_deviation) != TH_OK)
+    if (initialize_attention(b->self_attn, inner, last) != TH_OK ||
+        (b->multihead_attn && initialize_attention(b->multihead_attn, inner, last) != TH_OK) ||
+        initialize_dense(b->linear1, inner) != TH_OK || initialize_dense(b->linear2, last) != TH_OK)
         return block->ctx->error;
-    return initialize_dense(b->gate, deviation);
+    return initialize_dense(b->gate, inner);
 }
 
 th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,

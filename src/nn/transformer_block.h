@@ -14,10 +14,17 @@ extern const th_module_type th_block_type;
  * weights among its results (th_module_end_with), so that they outlive the forward's scope. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* Draws the weights of a block again, in the order of th_module_parameters. Weights that end a residual branch
- * (self_attn.out_proj, linear2) are drawn from N(0, residual_deviation^2), the others from N(0, deviation^2). Biases
- * become 0. */
-th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation);
+/* The distribution of a weight (out, in). */
+typedef struct th_weight_draw {
+    enum { TH_DRAW_NORMAL, TH_DRAW_UNIFORM, TH_DRAW_ZERO } kind; /* uniform: in +-1 / sqrt(in) */
+    double deviation;                                            /* of the normal distribution */
+} th_weight_draw;
+
+/* Draws a weight again. */
+th_status th_draw_weight(th_tensor *weight, th_weight_draw draw);
+/* Draws the weights of a block again, in the order of th_module_parameters: weights that end a residual branch
+ * (self_attn.out_proj, linear2) from `last`, the others from `inner`. Biases become 0. */
+th_status th_block_initialize(const th_module *block, th_weight_draw inner, th_weight_draw last);
 
 /* Ends a forward. Its results are y, and `count` tensors of each of weights and memory_weights that is not NULL.
  * Returns y; NULL with an error pending. */

@@ -56,6 +56,11 @@ static double reference_relu(double x)
     return x > 0 ? x : 0;
 }
 
+static double reference_relu_squared(double x)
+{
+    return x > 0 ? x * x : 0;
+}
+
 static const accuracy accuracies[] = {
     {ENTRY(exp), exp, -87.3f, 88.72f, 1.0e-7, 0},
     {ENTRY(exp), exp, -110.0f, -87.3f, 0, 1.5e-45}, /* denormal */
@@ -76,6 +81,7 @@ static const accuracy accuracies[] = {
     {ENTRY(silu), reference_silu, -87.0f, 87.0f, 3.0e-7, 1.5e-45},
     {ENTRY(abs), fabs, -FLT_MAX, FLT_MAX, 0, 0},
     {ENTRY(relu), reference_relu, -FLT_MAX, FLT_MAX, 0, 0},
+    {ENTRY(relu_squared), reference_relu_squared, -FLT_MAX, 1e19f, 6.0e-8, 1.5e-45},
 };
 
 enum { SWEEP = 40000 };
@@ -191,6 +197,9 @@ static const special specials[] = {
     {ENTRY(relu), -INFINITY, 0.0f},
     {ENTRY(relu), NAN, NAN},
     {ENTRY(relu), -0.0f, 0.0f},
+    {ENTRY(relu_squared), -INFINITY, 0.0f},
+    {ENTRY(relu_squared), INFINITY, INFINITY},
+    {ENTRY(relu_squared), NAN, NAN},
     {ENTRY(gelu), 0.0f, 0.0f},
     {ENTRY(gelu), INFINITY, INFINITY},
     {ENTRY(gelu), NAN, NAN},

@@ -67,6 +67,13 @@ static const family families[] = {
      {SIZES, .block = {.kv_heads = 1, .scores = {.qk_norm_whole = true, .qk_norm_unit_offset = true}}}},
     {"embedding_scale, learned positions", {SIZES, .embedding_scale = 0.5}},
     {"logit_soft_cap, untied", {SIZES, .untied = true, .logit_soft_cap = 0.75}},
+    {"relu_squared, gated", {SIZES, .block = {LLAMA_BLOCK, .activation = TH_RELU_SQUARED}}},
+    {"embedding_norm, qk_norm_no_weight",
+     {SIZES, .positions = TH_POSITIONS_NONE, .untied = true, .embedding_norm = true,
+      .block = {.norm = TH_RMS_NORM, .activation = TH_RELU_SQUARED, .no_bias = true,
+                .scores = {.rotary = true, .qk_norm = true, .qk_norm_no_weight = true, .qk_norm_eps = 1e-3}}}},
+    {"embedding_norm, qk_norm_whole without weights",
+     {SIZES, .embedding_norm = true, .block = {.scores = {.qk_norm_whole = true, .qk_norm_no_weight = true}}}},
     {"no other layer", {SIZES, .other_scores = {.window = 1}, .other_layers = no_layer}},
 };
 enum { FAMILIES = sizeof families / sizeof *families };

@@ -57,7 +57,17 @@ static const th_language_model_options models[] = {
      .layers = 1,
      .positions = TH_POSITIONS_SINUSOIDAL,
      .block = {.scores = {.alibi = true, .soft_cap = 3}}},
+    {.vocabulary = V,
+     .length = T,
+     .width = WIDTH,
+     .heads = 4,
+     .layers = 3,
+     .positions = TH_POSITIONS_NONE,
+     .embedding_norm = true,
+     .block = {.activation = TH_RELU_SQUARED, .scores = {.rotary = true, .qk_norm = true, .qk_norm_no_weight = true}}},
 };
+
+enum { MODELS = sizeof models / sizeof *models };
 
 static void check_bytes(th_tensor *a, th_tensor *b)
 {
@@ -371,7 +381,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("documents", setup, close_context);
-    tcase_add_loop_test(tests, logits_have_the_bits_of_separate_documents, 0, 3 * 2 * PRECISIONS);
+    tcase_add_loop_test(tests, logits_have_the_bits_of_separate_documents, 0, MODELS * 2 * PRECISIONS);
     tcase_add_loop_test(tests, gradients_have_the_bits_of_separate_documents, 0, CASES * WAYS);
     tcase_add_loop_test(tests, documents_of_a_long_sequence, 0, WAYS);
     tcase_add_test(tests, a_forecast_counts_documents);

@@ -57,6 +57,14 @@ static th_tensor *dense(th_module *model, int i, const char *layer, th_tensor *x
     return bias ? th_add(y, bias) : y;
 }
 
+/* x / sqrt(mean(x^2) + eps); eps 0: 1e-5 */
+static th_tensor *rms_norm(th_tensor *x, double eps)
+{
+    const th_reduce_options keep = {.keep_axes = true};
+    th_tensor *mean = th_mean(th_mul(x, x), TH_AXES(-1), &keep);
+    return th_div(x, th_sqrt(th_add_scalar(mean, eps > 0 ? eps : 1e-5)));
+}
+
 /* Returns x itself if the norm does not exist. */
 static th_tensor *norm(th_module *model, int i, const char *layer, th_tensor *x, bool rms, bool unit_offset, double eps)
 {
@@ -70,8 +78,7 @@ static th_tensor *norm(th_module *model, int i, const char *layer, th_tensor *x,
         return x;
     if (!rms)
         x = th_sub(x, th_mean(x, TH_AXES(-1), &keep));
-    th_tensor *mean = th_mean(th_mul(x, x), TH_AXES(-1), &keep);
-    th_tensor *y = th_div(x, th_sqrt(th_add_scalar(mean, eps > 0 ? eps : 1e-5)));
+    th_tensor *y = rms_norm(x, eps);
     y = unit_offset ? th_add(y, th_mul(y, weight)) : th_mul(y, weight);
     return bias ? th_add(y, bias) : y;
 }
@@ -126,24 +133,32 @@ static th_tensor *repeated(th_tensor *x)
     return th_concat(each, H, 1);
 }
 
+/* The norm of all queries or of all keys, which may have no weight. */
+static th_tensor *qk_norm(th_module *model, int i, const char *layer, th_tensor *x, const th_score_options *s,
+                          bool unit_offset)
+{
+    const bool offset = unit_offset || s->qk_norm_unit_offset;
+    return s->qk_norm_no_weight ? rms_norm(x, s->qk_norm_eps) : norm(model, i, layer, x, true, offset, s->qk_norm_eps);
+}
+
 static th_tensor *attention(th_module *model, int i, th_tensor *x, const th_language_model_options *o)
 {
     const th_score_options *s = o->other_layers && o->other_layers[i] ? &o->other_scores : &o->block.scores;
     const int64_t width = o->block.head_width ? o->block.head_width : E / H,
                   kv_heads = o->block.kv_heads ? o->block.kv_heads : H;
     const int64_t query_rows = H * width, key_rows = kv_heads * width;
-    const bool offset = o->block.unit_offset || s->qk_norm_unit_offset;
+    const bool offset = o->block.unit_offset;
     th_tensor *q = projected(model, i, 0, x, 0, query_rows), *k = projected(model, i, 1, x, query_rows, key_rows);
     th_tensor *v = split(projected(model, i, 2, x, query_rows + key_rows, key_rows), kv_heads);
     if (s->qk_norm_whole) {
-        q = norm(model, i, "self_attn.q_norm", q, true, offset, s->qk_norm_eps);
-        k = norm(model, i, "self_attn.k_norm", k, true, offset, s->qk_norm_eps);
+        q = qk_norm(model, i, "self_attn.q_norm", q, s, offset);
+        k = qk_norm(model, i, "self_attn.k_norm", k, s, offset);
     }
     q = split(q, H);
     k = split(k, kv_heads);
     if (s->qk_norm) {
-        q = norm(model, i, "self_attn.q_norm", q, true, offset, s->qk_norm_eps);
-        k = norm(model, i, "self_attn.k_norm", k, true, offset, s->qk_norm_eps);
+        q = qk_norm(model, i, "self_attn.q_norm", q, s, offset);
+        k = qk_norm(model, i, "self_attn.k_norm", k, s, offset);
     }
     if (s->rotary) {
         q = rotated(q, s);
@@ -163,6 +178,8 @@ static th_tensor *attention(th_module *model, int i, th_tensor *x, const th_lang
 
 static th_tensor *activated(th_tensor *x, th_activation activation)
 {
+    if (activation == TH_RELU_SQUARED)
+        return th_mul(x, th_relu(x));
     return activation == TH_SILU ? th_mul(x, th_sigmoid(x)) : activation == TH_GELU ? th_gelu(x) : th_gelu_tanh(x);
 }
 
@@ -182,6 +199,8 @@ static th_tensor *logits_by_hand(th_module *model, th_tensor *input, const th_la
         x = th_scale(x, o->embedding_scale);
     if (o->positions == TH_POSITIONS_LEARNED)
         x = th_add(x, th_slice(parameter(model, -1, "position.weight"), 0, 0, T, 1));
+    if (o->embedding_norm)
+        x = rms_norm(x, 0);
     for (int i = 0; i < LAYERS; i++) {
         th_tensor *h = o->block.post_norm ? x : norm(model, i, "norm1", x, rms, offset, 0);
         th_tensor *a = norm(model, i, "norm1_out", attention(model, i, h, o), rms, offset, 0);
@@ -679,6 +698,9 @@ START_TEST(combinations_that_cannot_work_are_errors)
         {{.scale = INFINITY}, "scale = inf must be"},
         {{.scores = {.qk_norm = true, .qk_norm_whole = true}},
          "qk_norm_whole all heads together: only one can be given"},
+        {{.scores = {.qk_norm = true, .qk_norm_unit_offset = true, .qk_norm_no_weight = true}},
+         "qk_norm_unit_offset adds 1 to the weights, but qk_norm_no_weight leaves them out"},
+        {{.activation = TH_RELU_SQUARED + 1}, "unknown activation: 5"},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         assert_error(th_transformer_block_new(ctx, E, H, &blocks[i].options), TH_ERROR_ARGUMENT, blocks[i].words);
@@ -690,6 +712,13 @@ START_TEST(combinations_that_cannot_work_are_errors)
     o = sizes;
     o.logit_soft_cap = NAN;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "logit_soft_cap = nan must be a positive number");
+    o = sizes;
+    o.initialization.deviation = -1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "initialization.deviation = -1 must be");
+    o.initialization = (th_initialization_options){.uniform = true, .deviation = 0.5};
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "initialization.deviation = 0.5 must be 0");
+    o.initialization = (th_initialization_options){.zero_classifier = true};
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "zero_classifier needs .untied");
     o = sizes;
     o.other_layers = second_layer;
     o.other_scores.window = -3;

@@ -196,6 +196,15 @@ static th_language_model_options options_of(int i)
         o.block.scores = (th_score_options){
             .rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS, .rotary_width = 2, .rotary_base = 500};
         break;
+    case 6:
+        o.positions = TH_POSITIONS_NONE;
+        o.untied = o.embedding_norm = true;
+        o.block.norm = TH_RMS_NORM;
+        o.block.activation = TH_RELU_SQUARED;
+        o.block.head_width = 4;
+        o.block.scores = (th_score_options){.rotary = true, .qk_norm = true, .qk_norm_no_weight = true};
+        o.initialization = (th_initialization_options){.embedding_deviation = 1, .uniform = true};
+        break;
     default:
         o.block.no_mlp = true;
         o.block.norm = TH_RMS_NORM;
@@ -204,7 +213,7 @@ static th_language_model_options options_of(int i)
     }
     return o;
 }
-enum { OPTIONS = 7 };
+enum { OPTIONS = 8 };
 
 /* Returns the checksum of the parameters after some steps. rounding: forward in bfloat16, backward in float32. */
 static uint32_t trained(const th_language_model_options *options, bool fusion, bool rounding)
@@ -279,7 +288,7 @@ END_TEST
 START_TEST(dropout_of_the_embedding_is_independent)
 {
     for (int which = 0; which < 2; which++) {
-        th_language_model_options options = options_of(6);
+        th_language_model_options options = options_of(OPTIONS - 1);
         options.block.no_mlp = false;
         if (which)
             options.block.dropout = 0.25;
@@ -316,6 +325,56 @@ START_TEST(gradients_of_a_llama_are_right)
     th_gradient_report report;
     const th_status status = th_check_gradient(ctx, loss_of, model, 1, inputs, NULL, &report);
     ck_assert_msg(status == TH_OK, "%s%s", report.text, th_error_message(ctx));
+}
+END_TEST
+
+/* -- initialization -- */
+
+static double root_mean_square(th_tensor *t)
+{
+    return sqrt(th_item(th_mean(th_mul(t, t), TH_ALL_AXES, NULL)));
+}
+
+/* A uniform distribution in +-bound has the deviation bound / sqrt(3). */
+static double deviation_of_uniform(double inputs)
+{
+    return 1 / sqrt(3 * inputs);
+}
+
+START_TEST(weights_begin_as_the_options_say)
+{
+    static const struct {
+        th_initialization_options options;
+        double embedding, inner, last, classifier; /* 0: exactly 0; -1: uniform */
+    } cases[] = {
+        {{0}, 0.02, 0.02, 0.01, 0.02},
+        {{.embedding_deviation = 1, .deviation = 0.5}, 1, 0.5, 0.25, 0.5},
+        {{.uniform = true}, 0.02, -1, -1, -1},
+        {{.uniform = true, .zero_branches = true}, 0.02, -1, 0, -1},
+        {{.zero_branches = true, .zero_classifier = true}, 0.02, 0.02, 0, 0},
+    };
+    th_language_model_options o = {
+        .vocabulary = 90, .length = 100, .width = 64, .heads = 2, .layers = 2, .untied = true, .block.gated = _i % 2};
+    o.initialization = cases[_i / 2].options;
+    th_module *model = th_language_model_new(ctx, &o);
+    no_error();
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+        const bool at_end = strstr(p.name, "out_proj") || strstr(p.name, "linear2");
+        const double wanted = strstr(p.name, "embedding") || strstr(p.name, "position") ? cases[_i / 2].embedding
+                              : strstr(p.name, "classifier")                            ? cases[_i / 2].classifier
+                              : at_end                                                  ? cases[_i / 2].last
+                                                                                        : cases[_i / 2].inner;
+        if (th_ndim(p.tensor) < 2) {
+            ck_assert_double_eq(largest(p.tensor), strstr(p.name, "norm") && strstr(p.name, "weight") ? 1 : 0);
+            continue;
+        }
+        const double inputs = (double)th_size(p.tensor, 1);
+        const double deviation = wanted < 0 ? deviation_of_uniform(inputs) : wanted;
+        ck_assert_msg(fabs(root_mean_square(p.tensor) - deviation) <= 0.05 * deviation, "%s: %g, not %g", p.name,
+                      root_mean_square(p.tensor), deviation);
+        if (wanted < 0)
+            ck_assert_double_le(largest(p.tensor), 1 / sqrt(inputs));
+    }
 }
 END_TEST
 
@@ -357,6 +416,7 @@ int main(void)
     tcase_add_loop_test(tcase, options_that_are_read_back_make_the_same_model, 0, OPTIONS);
     tcase_add_test(tcase, dropout_of_the_embedding_is_independent);
     tcase_add_loop_test(tcase, gradients_of_a_llama_are_right, 0, 2);
+    tcase_add_loop_test(tcase, weights_begin_as_the_options_say, 0, 10);
     tcase_add_test(tcase, errors);
     return run_suites();
 }

@@ -84,6 +84,10 @@ static double one_relu(double x)
 {
     return x > 0 ? x : 0;
 }
+static double one_relu_squared(double x)
+{
+    return x > 0 ? x * x : 0;
+}
 static double one_gelu(double x)
 {
     return x / 2 * (1 + erf(x * M_SQRT1_2));
@@ -140,6 +144,7 @@ static const struct unary {
     {"tanh", th_tanh, tanh, -4, 4},
     {"sigmoid", th_sigmoid, one_sigmoid, -9, 9},
     {"relu", th_relu, one_relu, -2, 2},
+    {"relu_squared", th_relu_squared, one_relu_squared, -2, 2},
     {"gelu", th_gelu, one_gelu, -6, 6},
     {"gelu_tanh", th_gelu_tanh, one_gelu_tanh, -6, 6},
     {"silu", th_silu, one_silu, -9, 9},

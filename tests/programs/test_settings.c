@@ -18,16 +18,17 @@
     }
 #define SCORES                                                                                                         \
     {                                                                                                                  \
-        true, TH_ROTARY_NEIGHBORS, 9, 10, SCALING, true, true, true, true, 0.0625, 15, 16                              \
+        true, TH_ROTARY_NEIGHBORS, 9, 10, SCALING, true, true, true, true, true, 0.0625, 15, 16                        \
     }
 #define BLOCK                                                                                                          \
     {                                                                                                                  \
-        6, true, true, true, true, true, true, false, TH_SILU, TH_RMS_NORM, true, 0.375, true, 0.5, true, true, true,  \
-            true, 7, 8, 17, SCORES, 0.125, true                                                                        \
+        6, true, true, true, true, true, true, false, TH_RELU_SQUARED, TH_RMS_NORM, true, 0.375, true, 0.5, true,      \
+            true, true, true, 7, 8, 17, SCORES, 0.125, true                                                            \
     }
 static const bool other[5] = {true, false, false, true};
-static const th_language_model_options every = {1,  2,     3,      14,    5,   TH_POSITIONS_NONE, true, 0.125, 0.25, 18,
-                                                19, BLOCK, SCORES, other, true};
+static const th_language_model_options every = {
+    1,  2,     3,      14,    5,    TH_POSITIONS_NONE,          true, 0.125, 0.25, 18, true,
+    19, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
 
 static void set_every(void)
 {
@@ -209,7 +210,7 @@ START_TEST(test_each_setting_is_checked)
             }
             const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
                                   o->text == &chosen.lora_targets || o->text == &chosen.chat ||
-                                  strcmp(o->name, "validation file") == 0;
+                                  o->text == &chosen.activation || strcmp(o->name, "validation file") == 0;
             ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
         }
 }
@@ -228,6 +229,7 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"heads", "0", "\"heads\" is 0; it must be a whole number, 1 to 1024"},
         {"batch", "-4", "\"batch\" is -4; it must be a whole number, 1 to 1000000"},
         {"lr", "\"fast\"", "\"lr\" is \"fast\"; it must be a number, 1e-12 to 1000"},
+        {"activation", "\"tanh\"", "\"activation\" is \"tanh\"; it must be null, gelu, relu2, silu or swiglu"},
         {"llama", "1", "\"llama\" is 1; it must be true or false"},
         {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5; it must be 0 or a divisor of \"model.heads\""},
         {"model.block.head_width", "0", "\"model.heads\" is 14; it must be a divisor of \"model.width\""},

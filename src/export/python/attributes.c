@@ -339,6 +339,7 @@ static const struct entry {
     {"pow", put_nothing},
     {"pow_scalar", put_exponent},
     {"relu", put_nothing},
+    {"relu_squared", put_nothing},
     {"repeat", put_repetitions},
     {"reshape", put_output_shape},
     {"rms_norm", put_eps},

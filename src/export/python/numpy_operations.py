@@ -265,6 +265,14 @@ def th_relu_gradient(dy, x):
     return np.where(x > 0, dy, 0)
 
 
+def th_relu_squared(x):
+    return np.maximum(x, 0) ** 2
+
+
+def th_relu_squared_gradient(dy, x):
+    return dy * 2 * np.maximum(x, 0)
+
+
 def normal_distribution(x):
     """Φ(x), the distribution function of the standard normal distribution."""
     return (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2

@@ -147,6 +147,10 @@ def th_relu(x):
     return torch.relu(x)
 
 
+def th_relu_squared(x):
+    return torch.relu(x).square()
+
+
 def th_gelu(x):
     return torch.nn.functional.gelu(x)
 

@@ -112,6 +112,7 @@ static const struct {
     {"relu", TH_RELU},
     {"silu", TH_SILU},
     {"swish", TH_SILU},
+    {"relu2", TH_RELU_SQUARED},
 };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
@@ -141,7 +142,7 @@ static th_activation read_activation(const th_config *c, const char *key, const 
     th_activation value = TH_GELU_TANH;
     const char *name = th_config_string(c, key, default_value);
     if (!th_activation_find(name, &value))
-        th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu and silu are", name);
+        th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu, relu2 and silu are", name);
     return value;
 }
 

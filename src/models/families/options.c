@@ -30,6 +30,7 @@ static void normalize_scores(th_score_options *s, const th_transformer_block_opt
     }
     const bool has_norms = s->qk_norm || s->qk_norm_whole;
     s->qk_norm_unit_offset = has_norms && (s->qk_norm_unit_offset || block->unit_offset);
+    s->qk_norm_no_weight &= has_norms;
     if (!has_norms)
         s->qk_norm_eps = 0;
     else if (s->qk_norm_eps == 0)
@@ -70,6 +71,7 @@ static const member of_model[] = {
     MODEL(CHOICE, positions),
     MODEL(FLAG, untied),
     MODEL(REAL, embedding_scale),
+    MODEL(FLAG, embedding_norm),
     MODEL(REAL, logit_soft_cap),
     MODEL(FLAG, scale_by_layer),
     MODEL(FLAG, block.no_mlp),
@@ -104,6 +106,7 @@ static const member of_scores[] = {
     SCORES(FLAG, qk_norm),
     SCORES(FLAG, qk_norm_whole),
     SCORES_OF(qk_norm, FLAG, qk_norm_unit_offset),
+    SCORES_OF(qk_norm, FLAG, qk_norm_no_weight),
     SCORES_OF(qk_norm, REAL, qk_norm_eps),
     SCORES(REAL, soft_cap),
     SCORES(INTEGER, window),

@@ -19,9 +19,10 @@ typedef struct unary {
 #name, (th_##name), domain                                                                                     \
     }
 static const unary unaries[] = {
-    UNARY(neg, ANY),       UNARY(tanh, ANY),     UNARY(sigmoid, ANY),   UNARY(relu, ANY),       UNARY(gelu, ANY),
-    UNARY(gelu_tanh, ANY), UNARY(silu, ANY),     UNARY(sin, ANY),       UNARY(cos, ANY),        UNARY(abs, ANY),
-    UNARY(exp, BOUNDED),   UNARY(log, POSITIVE), UNARY(sqrt, POSITIVE), UNARY(rsqrt, POSITIVE), UNARY(contiguous, ANY),
+    UNARY(neg, ANY),       UNARY(tanh, ANY),       UNARY(sigmoid, ANY),    UNARY(relu, ANY),
+    UNARY(gelu, ANY),      UNARY(gelu_tanh, ANY),  UNARY(silu, ANY),       UNARY(sin, ANY),
+    UNARY(cos, ANY),       UNARY(abs, ANY),        UNARY(exp, BOUNDED),    UNARY(log, POSITIVE),
+    UNARY(sqrt, POSITIVE), UNARY(rsqrt, POSITIVE), UNARY(contiguous, ANY), UNARY(relu_squared, BOUNDED),
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 

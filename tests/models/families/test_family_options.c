@@ -279,9 +279,13 @@ START_TEST(names_of_activations)
                  {"gelu_python", TH_GELU},
                  {"relu", TH_RELU},
                  {"silu", TH_SILU},
-                 {"swish", TH_SILU}};
-    static const char *const first[] = {
-        [TH_GELU_TANH] = "gelu_new", [TH_GELU] = "gelu", [TH_RELU] = "relu", [TH_SILU] = "silu"};
+                 {"swish", TH_SILU},
+                 {"relu2", TH_RELU_SQUARED}};
+    static const char *const first[] = {[TH_GELU_TANH] = "gelu_new",
+                                        [TH_GELU] = "gelu",
+                                        [TH_RELU] = "relu",
+                                        [TH_SILU] = "silu",
+                                        [TH_RELU_SQUARED] = "relu2"};
     th_activation found;
     for (size_t i = 0; i < COUNT(names); i++) {
         ck_assert(th_activation_find(names[i].name, &found) && found == names[i].activation);

@@ -37,6 +37,20 @@ ELEMENTWISE_KERNEL(relu_backward, 2, 0)
     return vec_keep(~(y <= (real)0), dy);
 }
 
+/* max(x, 0)². NaN stays NaN. */
+ELEMENTWISE_KERNEL(relu_squared, 1, 0)
+{
+    const vec positive = vec_keep(~(v[0] <= (real)0), v[0]);
+    return positive * positive;
+}
+
+/* dy 2 sqrt(y) */
+ELEMENTWISE_KERNEL(relu_squared_backward, 2, 0)
+{
+    const vec dy = v[0], y = v[1];
+    return dy * ((real)2 * vec_sqrt(y));
+}
+
 /* x Φ(x) */
 ELEMENTWISE_KERNEL(gelu, 1, 0)
 {
