@@ -36,6 +36,8 @@ typedef struct th_language_model_options {
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
                                            0: 1 */
+    int64_t bigram_rows;                /* of bigram_embedding, which adds a row for each pair of tokens; 0: none, or
+                                           at least 2 */
     bool embedding_norm;                /* th_rms_norm without a weight normalizes the first block's input */
     double logit_soft_cap;              /* logits become c tanh(logits / c) (Gemma 2); 0: none */
     th_transformer_block_options block; /* without cross_attention. If block.dropout is given, the branches use it
@@ -51,7 +53,9 @@ typedef struct th_language_model_options {
 /* Creates a language model. If all options except sizes are zero, it is GPT-2 (Radford et al. 2019):
  *
  *   x = embedding[tokens] embedding_scale + position[0 .. T)
+ *   x = x + bigram_embedding[h(previous token, token)]       with bigram_rows = R
  *   x = x / sqrt(mean(x^2) + eps)     with embedding_norm
+ *   x = drop(x)                       with dropout
  *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
  *   logits = norm(x) embedding^T      the classifier is the embedding (tied)
  *   logits = c tanh(logits / c)       if logit_soft_cap = c is given (Gemma Team 2024)
@@ -62,12 +66,16 @@ typedef struct th_language_model_options {
  *    .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true},
  *              .mlp_width = ..., .kv_heads = ...}}
  *
- * Parameters: embedding.weight (V, E), position.weight (length, E) (learned positions), layers.0 ... (blocks),
- * norm.weight and norm.bias (pre-norm only, because post-norm blocks end with a norm), classifier.weight (V, E)
- * (untied).
+ * The row of a pair is h(p, t) = p V + t if V^2 < R, so that no pairs share a row. Otherwise it is a hash, ((36313 t) xor
+ * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
+ * without a cache the first token of the tensor.
+ *
+ * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (length, E) (learned positions),
+ * layers.0 ... (blocks), norm.weight and norm.bias (pre-norm only, because post-norm blocks end with a norm),
+ * classifier.weight (V, E) (untied).
  *
  * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
- * biases 0, norms 1 (0 with block.unit_offset).
+ * biases 0, norms 1 (0 with block.unit_offset), bigram_embedding.weight 0.
  *
  * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);

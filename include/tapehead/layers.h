@@ -82,6 +82,9 @@ typedef struct th_multi_head_attention_options {
                          et al. 2023); 0: heads */
     double scale;     /* of the scores; 0: 1 / sqrt(key_width / heads) */
     th_score_options scores;
+    /* Self-attention attends to λ0 v + λ1 v1 instead of v, with the values v1 of the first layer
+     * (th_attend_options.first_values; Zhou et al. 2024). Parameter: value_residual (2), λ0 and λ1, 0.5 */
+    bool value_residual;
 } th_multi_head_attention_options;
 /* Creates multi-head attention (Vaswani et al. 2017), which th_attend runs:
  *
@@ -96,6 +99,7 @@ typedef struct th_multi_head_attention_options {
  *   v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                          b_q, b_k and b_v one after another, in both cases
  *   q_norm.weight, k_norm.weight          with scores.qk_norm or scores.qk_norm_whole, without qk_norm_no_weight
+ *   value_residual (2)                    with value_residual
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *
  * Initialization: input projections Xavier uniform (in_proj_weight as one matrix), out_proj.weight as in th_dense_new,
@@ -112,6 +116,9 @@ typedef struct th_attend_options {
     /* Self-attention attends to the keys in the cache, (B, capacity). The mask is then over (B, H, T, capacity), and
      * its .positions must be these positions. Cross attention projects its keys and values only once */
     th_cache *cache;
+    /* *first_values: the projected values (B, T, value_width Hkv / H) of the first layer. A layer with .value_residual
+     * needs them; another layer sets them to its own values if they are NULL. NULL: not wanted */
+    th_tensor **first_values;
     th_tensor *residual; /* (B, T, output_width), added to the result in the same operation as the last projection */
     th_tensor **weights; /* set to the attention weights (B, H, T, S), before dropout; they belong to the tape */
 } th_attend_options;

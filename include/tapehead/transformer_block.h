@@ -53,6 +53,10 @@ typedef struct th_transformer_block_options {
     double scale;             /* of the scores of all attention; 0: 1 / sqrt(head_width) */
     th_score_options scores;  /* of self-attention: rotary positions, ALiBi, a window ... */
     double eps;               /* of the norms; 0: 1e-5 */
+    /* Of all blocks of a stack or a language model except the first: */
+    bool value_residual; /* self-attention has .value_residual (Zhou et al. 2024) */
+    bool embedding_skip; /* the block begins with x = λ0 x + λ1 x0, with the input x0 of the first block (Jordan et al.
+                            2024, modded-nanogpt). Parameter: embedding_skip (2), λ0 = 1 and λ1 = 0 */
     /* The block's forward is a th_scope_begin_recomputed: only its result is saved. Backward runs the forward again.
      * The bits are the same; it takes less memory and more time. */
     bool recompute;
@@ -78,6 +82,8 @@ typedef struct th_transformer_block_options {
  * Members: self_attn and multihead_attn (th_multi_head_attention_new), linear1 (mlp_width, E), linear2 (E, mlp_width)
  * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches. With output_norm also
  * norm1_out, norm2_out and norm3_out. The layers initialize their parameters. options may be NULL.
+ *
+ * With value_residual and embedding_skip, th_transform needs .first_values and .first_input.
  *
  * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm or parallel; no_input_norm without output_norm;
  * no_mlp with gated. All other options can be combined.
@@ -130,6 +136,10 @@ typedef struct th_transform_options {
     const th_mask *memory_mask; /* over the scores (B, H, T, S) of cross attention */
     th_tensor *positions;       /* as th_attend_options.positions; the mask has its own positions */
     th_cache *cache;            /* of all attention layers inside (tapehead/cache.h) */
+    /* Of the first block, for blocks with .value_residual and .embedding_skip. A stack and a language model provide both
+     * to their blocks */
+    th_tensor **first_values; /* as th_attend_options.first_values */
+    th_tensor *first_input;   /* (B, T, E) */
     /* Set to the attention weights before dropout: one tensor for a block, [layers] for a stack. NULL: not wanted. */
     th_tensor **weights;        /* of self-attention, (B, H, T, T) */
     th_tensor **memory_weights; /* of cross attention, (B, H, T, S) */

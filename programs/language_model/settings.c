@@ -66,7 +66,7 @@ const program_option run_options[] = {
     {"heads", "of attention; their number divides the width", .integer = &chosen.heads, .low = 1, .high = 1024},
     {"kv-heads", "of keys and values; 0: as many", .integer = &chosen.kv_heads, .low = 0, .high = 1024},
     {"width", "of the model", .integer = &chosen.width, .low = 1, .high = 65536},
-    {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .integer = &chosen.mlp_width, .low = 0,
+    {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with a gate", .integer = &chosen.mlp_width, .low = 0,
      .high = 1e6},
     {"length",
      "tokens that the model sees at once; 0: 64, or with --from the model's length, at most 4096 and the training "
@@ -79,6 +79,12 @@ const program_option run_options[] = {
      .text = &chosen.activation},
     {"qk-norm", "normalizes queries and keys", .flag = &chosen.qk_norm},
     {"embedding-norm", "normalizes the embedding", .flag = &chosen.embedding_norm},
+    {"value-residual", "layers mix their values with the first layer's", .flag = &chosen.value_residual},
+    {"embedding-skip", "layers mix their input with the first layer's", .flag = &chosen.embedding_skip},
+    {"bigram",
+     "rows of an embedding of pairs of tokens, at least 2; more than the square of the tokens: no pairs share a row; "
+     "0: none",
+     .integer = &chosen.bigram, .low = 0, .high = 1e9},
     {"embedding-std", "standard deviation of the embedding at the beginning; 0: 0.02", .real = &chosen.embedding_std,
      .low = 0, .high = 100},
     {"uniform-init", "weights begin uniform in +-1 / sqrt(inputs), as in PyTorch, instead of GPT-2's N(0, 0.02^2)",
@@ -214,6 +220,9 @@ static void set_model_options(th_language_model_options *m)
     if (m->block.gated && m->block.mlp_width == 0) /* three matrices with about as many weights as two of 4 width */
         m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
     m->block.scores.qk_norm = m->block.scores.qk_norm_no_weight = chosen.qk_norm;
+    m->block.value_residual = chosen.value_residual;
+    m->block.embedding_skip = chosen.embedding_skip;
+    m->bigram_rows = chosen.bigram;
     m->embedding_norm = chosen.embedding_norm;
     m->initialization = (th_initialization_options){.embedding_deviation = chosen.embedding_std,
                                                     .uniform = chosen.uniform_init,
@@ -231,7 +240,8 @@ static bool has_model_options(void)
 {
     return chosen.llama || chosen.layers != DEFAULT_LAYERS || chosen.heads != DEFAULT_HEADS || chosen.kv_heads != 0 ||
            chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0 || chosen.activation || chosen.qk_norm ||
-           chosen.embedding_norm || chosen.embedding_std != 0 || chosen.uniform_init || chosen.zero_init;
+           chosen.embedding_norm || chosen.value_residual || chosen.embedding_skip || chosen.bigram != 0 ||
+           chosen.embedding_std != 0 || chosen.uniform_init || chosen.zero_init;
 }
 
 bool find_storage(const char *name, th_dtype *dtype)
@@ -321,12 +331,15 @@ static void refuse_contradictions(void)
     }
     if (chosen.activation && !is_activation(chosen.activation))
         refuse(PROGRAM, "--activation must be " ACTIVATION_NAMES ", not ", chosen.activation);
+    if (chosen.bigram == 1)
+        refuse(PROGRAM, "--bigram must be at least 2, or 0: one row is for tokens without a previous token", "");
     if (strcmp(chosen.tokenizer, "bpe") == 0 && chosen.vocabulary < 256)
         refuse(PROGRAM, "--vocabulary must be at least 256 with bpe, which has a token for each byte", "");
     if (chosen.from && has_model_options())
         refuse(
             PROGRAM,
             "--llama, --layers, --heads, --kv-heads, --width, --mlp-width, --activation, --qk-norm, --embedding-norm, "
+            "--value-residual, --embedding-skip, --bigram, "
             "--embedding-std, --uniform-init and --zero-init are for new models: --from a folder takes the model as "
             "it is",
             "");

@@ -31,7 +31,8 @@ typedef struct settings {
     int64_t length; /* of a window; 0 until choose_windows() */
     double dropout;
     const char *activation; /* of --activation; NULL: of GPT-2 or Llama */
-    bool qk_norm, embedding_norm, uniform_init, zero_init;
+    bool qk_norm, embedding_norm, value_residual, embedding_skip, uniform_init, zero_init;
+    int64_t bigram; /* rows */
     double embedding_std;
     bool recompute;
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */

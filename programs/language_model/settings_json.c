@@ -67,6 +67,7 @@ const program_option derived_settings[] = {
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
     {"model.embedding_scale", REAL(embedding_scale)},
+    {"model.bigram_rows", OTHER_SIZE(bigram_rows)},
     {"model.embedding_norm", .flag = &MODEL.embedding_norm},
     {"model.logit_soft_cap", REAL(logit_soft_cap)},
     {"model.block.mlp_width", OTHER_SIZE(block.mlp_width)},
@@ -90,6 +91,8 @@ const program_option derived_settings[] = {
     {"model.block.head_width", OTHER_SIZE(block.head_width)},
     {"model.block.scale", REAL(block.scale)},
     {"model.block.eps", RATE(block.eps)},
+    {"model.block.value_residual", .flag = &MODEL.block.value_residual},
+    {"model.block.embedding_skip", .flag = &MODEL.block.embedding_skip},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
     SCORE_SETTINGS("model.block.scores", block.scores, block_members),
     SCORE_SETTINGS("model.other_scores", other_scores, other_members),
@@ -293,6 +296,9 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "activation", json_null());
     add_missing(object, "qk-norm", json_false());
     add_missing(object, "embedding-norm", json_false());
+    add_missing(object, "value-residual", json_false());
+    add_missing(object, "embedding-skip", json_false());
+    add_missing(object, "bigram", json_integer(0));
     add_missing(object, "embedding-std", json_integer(0));
     add_missing(object, "uniform-init", json_false());
     add_missing(object, "zero-init", json_false());
@@ -329,6 +335,8 @@ static void check_consistency(const json_t *object, const char *file)
         {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
          other_layers[0] == 0 ||
              (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
+        {"bigram", "0 or at least 2", chosen.bigram != 1},
+        {"model.bigram_rows", "0 or at least 2", MODEL.bigram_rows != 1},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},

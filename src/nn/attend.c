@@ -9,6 +9,7 @@
 #include "kernels/elementwise/scalar.h"
 #include "nn/attention_projections.h"
 #include "nn/cache.h"
+#include "nn/first_block.h"
 #include "nn/score_options.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -80,6 +81,17 @@ static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tens
     return score_heads(l, key, l->kv_heads, "BHSD", l->k_norm, positions);
 }
 
+/* Returns the values that self-attention uses: value, mixed with the first layer's values with value_residual. Another
+ * layer may be the first layer, so it sets *first_values if nobody has. */
+static th_tensor *mix_values(const th_attention_layer *l, th_tensor *value, th_tensor **first_values)
+{
+    if (l->value_residual)
+        return th_mix(&l->base, l->value_residual, value, first_values ? *first_values : NULL, "first_values");
+    if (first_values && *first_values == NULL)
+        *first_values = value;
+    return value;
+}
+
 /* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, these are all keys
  * and values in the cache. Self-attention first adds the new keys and values. Cross attention adds the keys and values
  * of the memory in the first forward only. Returns false with an error pending. */
@@ -98,7 +110,7 @@ static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor 
     const th_attention_operands projected = th_attention_project_all(l, query, key, value);
     heads->query = query_heads(l, projected.query, given->positions);
     heads->key = key_heads(l, projected.key, self ? given->positions : NULL);
-    heads->value = split_heads(projected.value, l->kv_heads, "BHSD");
+    heads->value = split_heads(mix_values(l, projected.value, given->first_values), l->kv_heads, "BHSD");
     if (heads->key == NULL || heads->value == NULL)
         return false;
     if (cache && self)
@@ -157,6 +169,16 @@ static bool limit_to_window(const th_attention_layer *l, const th_mask *given, t
 
 /* -- the forward of the layer -- */
 
+/* Ends the layer's forward or a user's. Its results are y, the attention weights and the first layer's values. */
+static th_tensor *end_attend(th_module *m, th_tensor *y, th_tensor *weights, const th_attend_options *given)
+{
+    th_module_end_all(m, (th_tensor *const[]){y, weights, given->first_values ? *given->first_values : NULL}, 3);
+    const bool failed = th_failed(m->ctx);
+    if (given->weights)
+        *given->weights = failed ? NULL : weights;
+    return failed ? NULL : y;
+}
+
 static bool check_operand(const th_attention_layer *l, th_tensor *handle, const char *name,
                           const th_input_projection *p)
 {
@@ -197,10 +219,7 @@ static th_tensor *run_layer(th_module *attention, th_tensor *query, th_tensor *k
     if (output && th_ndim(output) == 3)
         th_set_axes(output, "BTE");
 
-    th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
-    if (given->weights)
-        *given->weights = th_failed(attention->ctx) ? NULL : weights;
-    return th_failed(attention->ctx) ? NULL : output;
+    return end_attend(attention, output, weights, given);
 }
 
 /* -- a forward or an attend of the user -- */
@@ -219,6 +238,7 @@ static th_tensor *run_replaced_forward(th_module *m, th_tensor *query, th_tensor
                            : !th_mask_hides_nothing(given->mask) ? "it takes only x and would not get the mask"
                            : given->positions                    ? "it takes only x and would not get the positions"
                            : given->cache                        ? "it takes only x and would not get the cache"
+                           : given->first_values                 ? "it takes only x and would not get the first values"
                            : given->weights                      ? "it returns only y and no attention weights"
                                                                  : NULL;
     if (unusable && !th_module_check_not_replaced(m, "attend", unusable))
@@ -237,10 +257,7 @@ static th_tensor *run_user_attend(th_module *m, th_tensor *query, th_tensor *key
     forwarded.residual = NULL;
     forwarded.weights = given->weights ? &weights : NULL;
     th_tensor *y = add_residual(m->attend(m, query, key, value, &forwarded), given->residual);
-    th_module_end_all(m, (th_tensor *const[]){y, weights}, 2);
-    if (given->weights)
-        *given->weights = th_failed(m->ctx) ? NULL : weights;
-    return th_failed(m->ctx) ? NULL : y;
+    return end_attend(m, y, weights, given);
 }
 
 /* -- th_attend -- */

@@ -19,6 +19,7 @@ typedef struct th_attention_layer {
     th_tensor *in_proj_bias;   /* (query.rows + key.rows + value.rows), or NULL */
     th_input_projection query, key, value;
     th_module *q_norm, *k_norm; /* RMSNorm over each head, or with scores.qk_norm_whole over all heads; or NULL */
+    th_tensor *value_residual;  /* (2): the factors of the layer's own values and of the first layer's; or NULL */
     th_module *out_proj;        /* dense */
     int64_t heads, kv_heads;
     double dropout, scale;

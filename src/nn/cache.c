@@ -26,20 +26,20 @@ static void forget_freed_layer(th_context *ctx, void *object, const void *module
     (void)ctx;
     const th_cache_impl *cache = object;
     for (int64_t i = 0; i < cache->layers; i++)
-        if (cache->layer[i].attention == module)
-            cache->layer[i].attention = NULL;
+        if (cache->layer[i].module == module)
+            cache->layer[i].module = NULL;
 }
 
 static const th_parameter_observer observer = {.forget_module = forget_freed_layer};
 
-/* Counts the attention layers of a tree, and lists them in `layer` unless it is NULL. */
-static int64_t list_attention_layers(const th_module *m, th_cached_layer *layer)
+/* Counts the cached modules of a tree, and lists them in `layer` unless it is NULL. */
+static int64_t list_cached_modules(const th_module *m, th_cached_layer *layer)
 {
-    int64_t count = th_module_is(m, &th_attention_type);
+    int64_t count = m->state->cached;
     if (count && layer)
-        *layer = (th_cached_layer){.attention = m};
+        *layer = (th_cached_layer){.module = m};
     for (const th_module *child = m->first; child; child = child->next)
-        count += list_attention_layers(child, layer ? layer + count : NULL);
+        count += list_cached_modules(child, layer ? layer + count : NULL);
     return count;
 }
 
@@ -53,7 +53,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
                 (long long)batch, (long long)capacity);
         return NULL;
     }
-    const int64_t layers = list_attention_layers(model, NULL);
+    const int64_t layers = list_cached_modules(model, NULL);
     if (layers == 0) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "%s has no attention, so it has no keys and values", model->type);
         return NULL;
@@ -66,7 +66,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
     }
     *cache = (th_cache_impl){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
     cache->layer = th_allocate(ctx, bytes);
-    list_attention_layers(model, cache->layer);
+    list_cached_modules(model, cache->layer);
     if (cache->layer == NULL || !th_attach_object(ctx, cache, release_cache)) {
         release_cache(ctx, cache);
         th_fail_memory(ctx, "cache_new", bytes);

@@ -7,12 +7,13 @@
 #include "tapehead/cache.h"
 #include "tensor/tensor.h"
 
-/* The keys and values of one attention layer. */
+/* What is stored for one module: the keys and values of an attention layer, or, of a language model with bigrams, the
+ * tokens as keys (B, 1, S, 1). */
 typedef struct th_cached_layer {
-    const th_module *attention; /* NULL after the layer was freed */
+    const th_module *module; /* NULL after it was freed */
     /* Owned tensors; NULL before the first forward. S: the capacity, or the length of the memory. */
     th_tensor_impl *keys;   /* (B, H, S, D) */
-    th_tensor_impl *values; /* (B, H, S, Dv) */
+    th_tensor_impl *values; /* (B, H, S, Dv); NULL for tokens */
     bool holds_memory;      /* the layer is cross attention, and caches its memory */
     bool memory_stored;     /* cross attention: the memory was stored since the last reset */
     bool type_may_change;   /* nothing was stored since the last reset */
@@ -35,7 +36,8 @@ th_cache_impl *th_cache_of(const th_cache *cache, const char *operation);
  * forward cannot use it. */
 th_cache_impl *th_cache_for_forward(const th_cache *cache, const th_module *attention, th_dtype dtype);
 /* Self-attention: stores *k (B, H, T, D) and *v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T - 1). Then sets
- * *k and *v to all keys and values in the cache, (B, H, capacity, D) and (B, H, capacity, Dv), which the cache owns. */
+ * *k and *v to all keys and values in the cache, (B, H, capacity, D) and (B, H, capacity, Dv), which the cache owns. v
+ * is NULL for tokens. */
 th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v);
 /* Cross attention: stores the keys and values of the whole memory, and sets *k and *v to the stored tensors. */

@@ -8,7 +8,7 @@
 static th_cached_layer *find_layer(const th_cache_impl *cache, const th_module *attention)
 {
     for (int64_t i = 0; i < cache->layers; i++)
-        if (cache->layer[i].attention == attention)
+        if (cache->layer[i].module == attention)
             return &cache->layer[i];
     return NULL;
 }
@@ -128,7 +128,8 @@ static void write_at_positions(th_tensor_impl *t, const th_tensor_impl *x, const
 static void return_stored(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
 {
     *k = th_handle_of(layer->keys);
-    *v = th_handle_of(layer->values);
+    if (v)
+        *v = th_handle_of(layer->values);
 }
 
 /* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions
@@ -136,17 +137,18 @@ static void return_stored(const th_cached_layer *layer, th_tensor **k, th_tensor
 static th_cached_layer *store_keys_and_values(th_cache_impl *cache, const th_module *attention,
                                               const th_array *positions, int64_t capacity, th_tensor **k, th_tensor **v)
 {
-    const th_tensor_impl *keys = th_tensor_impl_of(*k), *values = th_tensor_impl_of(*v);
+    const th_tensor_impl *keys = th_tensor_impl_of(*k), *values = v ? th_tensor_impl_of(*v) : NULL;
     if (check_batch(cache, attention, keys) != TH_OK)
         return NULL;
     th_cached_layer *layer = find_layer(cache, attention);
     const int64_t length = capacity ? capacity : keys->size[2];
     if (check_positions(cache, attention, positions, keys->size[2], length) != TH_OK ||
         allocate_stored(cache, keys, length, &layer->keys) != TH_OK ||
-        allocate_stored(cache, values, length, &layer->values) != TH_OK)
+        (values && allocate_stored(cache, values, length, &layer->values) != TH_OK))
         return NULL;
     write_at_positions(layer->keys, keys, positions);
-    write_at_positions(layer->values, values, positions);
+    if (values)
+        write_at_positions(layer->values, values, positions);
     layer->type_may_change = false;
     return_stored(layer, k, v);
     return layer;

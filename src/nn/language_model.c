@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/bigram.h"
+#include "nn/first_block.h"
 #include "nn/layers.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
@@ -15,9 +17,10 @@
 typedef struct language_model {
     th_module base;
     th_module *embedding, *layers;
-    th_module *norm;       /* NULL after post-norm blocks */
-    th_tensor *classifier; /* (V, E): the embedding's weight unless untied */
-    th_module *output;     /* the module that owns classifier if the model is untied; otherwise NULL */
+    th_module *bigram_embedding; /* or NULL */
+    th_module *norm;             /* NULL after post-norm blocks */
+    th_tensor *classifier;       /* (V, E): the embedding's weight unless untied */
+    th_module *output;           /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
     bool other_layers[];               /* options.other_layers, copied: [layers], or none */
@@ -42,6 +45,15 @@ static th_tensor *hidden_states_of_documents(const language_model *l, th_tensor 
     return given_with_positions.positions ? hidden_states(l, tokens, &given_with_positions) : NULL;
 }
 
+/* Returns x plus the embedding of each token and its previous token. */
+static th_tensor *add_bigrams(const language_model *l, th_tensor *x, th_tensor *tokens,
+                              const th_language_model_logits_options *given)
+{
+    th_tensor *rows =
+        th_bigram_rows(&l->base, tokens, given->positions, given->cache, l->options.vocabulary, l->options.bigram_rows);
+    return th_add(x, th_module_forward(l->bigram_embedding, rows));
+}
+
 /* Returns the input of the classifier: (B, T) -> (B, T, E). */
 static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
                                 const th_language_model_logits_options *given)
@@ -56,14 +68,19 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     if (l->options.embedding_scale != 0)
         x = th_scale(x, l->options.embedding_scale);
     x = th_positions_apply(&l->positions, x, given->positions);
+    if (l->bigram_embedding)
+        x = add_bigrams(l, x, tokens, given);
     if (l->options.embedding_norm)
         x = th_rms_norm(x, &(th_norm_options){.eps = l->options.block.eps});
     if (x)
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
+    th_tensor *first_values = NULL;
+    th_transform_options options = {.mask = &causal, .positions = given->positions, .cache = given->cache};
+    th_first_block_options(&options, x, &first_values, l->options.block.value_residual,
+                           l->options.block.embedding_skip);
     for (th_module *block = l->layers->first; block; block = block->next)
-        x = th_transform(
-            block, x, &(th_transform_options){.mask = &causal, .positions = given->positions, .cache = given->cache});
+        x = th_transform(block, x, &options);
     x = th_select_rows(x, given->rows);
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
@@ -193,6 +210,9 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
                        "a decoder-only model has no memory: .block.cross_attention must be false");
     if (check_numbers(ctx, o) != TH_OK)
         return ctx->error;
+    if (o->bigram_rows < 0 || o->bigram_rows == 1)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "bigram_rows = %lld must be at least 2, or 0 for no bigrams",
+                       (long long)o->bigram_rows);
     if (o->initialization.uniform && o->initialization.deviation != 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "uniform weights have no deviation: initialization.deviation = %g must be 0",
@@ -218,6 +238,8 @@ static th_status initialize_weights(const language_model *l)
     const th_weight_draw embedding = {TH_DRAW_NORMAL, o->embedding_deviation};
     if (th_draw_weight(th_module_find_parameter(l->embedding, "weight"), embedding) != TH_OK ||
         (l->options.positions == TH_POSITIONS_LEARNED && th_draw_weight(l->positions.table, embedding) != TH_OK))
+        return l->base.ctx->error;
+    if (l->bigram_embedding && th_fill(th_module_find_parameter(l->bigram_embedding, "weight"), 0) != TH_OK)
         return l->base.ctx->error;
     const int64_t branches = l->options.layers * (l->options.block.no_mlp ? 1 : 2);
     const th_weight_draw inner = draw_of(o, false, o->deviation),
@@ -262,7 +284,7 @@ static void fill_defaults(th_language_model_options *o)
 /* Returns the options of block i. */
 static th_transformer_block_options block_options(const th_language_model_options *o, int64_t i)
 {
-    th_transformer_block_options block = o->block;
+    th_transformer_block_options block = i == 0 ? th_options_of_first_block(&o->block) : o->block;
     if (o->other_layers && o->other_layers[i])
         block.scores = o->other_scores;
     if (o->scale_by_layer)
@@ -284,6 +306,11 @@ static void add_members(language_model *l)
     const th_language_model_options *o = &l->options;
     th_context *ctx = l->base.ctx;
     l->embedding = th_module_add(&l->base, "embedding", th_embedding_new(ctx, o->vocabulary, o->width));
+    if (o->bigram_rows > 0) {
+        l->bigram_embedding =
+            th_module_add(&l->base, "bigram_embedding", th_embedding_new(ctx, o->bigram_rows, o->width));
+        l->base.state->cached = true;
+    }
     th_positions_add_member(&l->positions, &l->base, "position", o->positions, o->length, o->width);
     l->classifier = th_module_find_parameter(l->embedding, "weight");
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));

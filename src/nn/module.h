@@ -53,6 +53,7 @@ struct th_module_state {
     bool training_outside;            /* the context's training mode before the first of these forwards */
     bool finished;                    /* a complete library module: its forward uses only the members it has now */
     bool hidden; /* functions that visit parameters or find members by name skip the module and all modules below it */
+    bool cached; /* a cache keeps something of each token for the module: keys and values, or the tokens */
     bool freed;  /* by th_module_free; the memory remains for error messages */
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/attention_layer.h"
+#include "nn/first_block.h"
 #include "nn/score_options.h"
 #include "ops/shared/rotary_scaling.h"
 #include "tapehead/tensor.h"
@@ -127,6 +128,8 @@ static void add_members(th_attention_layer *l, int64_t width, const th_multi_hea
         l->q_norm = th_module_add(&l->base, "q_norm", qk_norm_new(l, l->query.rows, l->heads));
         l->k_norm = th_module_add(&l->base, "k_norm", qk_norm_new(l, l->key.rows, l->kv_heads));
     }
+    if (o->value_residual)
+        l->value_residual = th_mix_parameter_new(&l->base, "value_residual", 0.5, 0.5);
     const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_output_bias};
     th_module *out =
         th_dense_new(ctx, o->value_width ? o->value_width : width, o->output_width ? o->output_width : width, &dense);
@@ -147,6 +150,7 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
         return NULL;
     const int64_t key_width = given.key_width ? given.key_width : width,
                   value_width = given.value_width ? given.value_width : width;
+    l->base.state->cached = true;
     l->heads = heads;
     l->kv_heads = given.kv_heads ? given.kv_heads : heads;
     l->dropout = given.dropout;

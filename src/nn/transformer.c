@@ -113,7 +113,7 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
     const transformer *t = (const transformer *)model;
     th_tensor *logits = logits_of(t, hidden_states(t, target, memory, &given));
     const int64_t layers = given.memory_weights && logits ? t->options.decoder_layers : 0;
-    return th_module_end_with(model, logits, layers, given.memory_weights, NULL);
+    return th_module_end_with(model, logits, layers, &(th_transform_options){.memory_weights = given.memory_weights});
 }
 
 th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "nn/attention_layer.h"
+#include "nn/first_block.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -20,6 +21,7 @@ typedef struct transformer_block {
     th_module *gate;               /* of a gated MLP; otherwise NULL */
     th_module *norm[BRANCHES];     /* in the order of the branches; NULL without input norms */
     th_module *norm_out[BRANCHES]; /* NULL without output norms */
+    th_tensor *embedding_skip;     /* (2): the factors of x and of the first block's input; or NULL */
     int64_t width;
     th_activation activation;
     bool post_norm, parallel, recompute;
@@ -45,6 +47,7 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
                      &(th_attend_options){.mask = given->mask,
                                           .positions = given->positions,
                                           .cache = given->cache,
+                                          .first_values = given->first_values,
                                           .residual = residual,
                                           .weights = given->weights});
 }
@@ -119,16 +122,17 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
                               : th_dropout_residual(th_dropout(y, b->dropout), 0, residual); /* th_add */
 }
 
-static th_tensor *weights_or_null(th_tensor *const *weights)
+static th_tensor *result_or_null(th_tensor *const *result)
 {
-    return weights ? *weights : NULL;
+    return result ? *result : NULL;
 }
 
-/* Ends a scope. x and the attention weights so far outlive it. */
+/* Ends a scope. x, the attention weights so far and the first block's values outlive it. */
 static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_transform_options *given)
 {
-    th_tensor *const results[] = {x, weights_or_null(given->weights), weights_or_null(given->memory_weights)};
-    th_scope_end_all(b->base.ctx, results, 3);
+    th_tensor *const results[] = {x, result_or_null(given->weights), result_or_null(given->memory_weights),
+                                  result_or_null(given->first_values)};
+    th_scope_end_all(b->base.ctx, results, 4);
     return x;
 }
 
@@ -149,6 +153,8 @@ static th_tensor *run_branches(const transformer_block *b, th_tensor *x, const t
 {
     branch_function *const branch[BRANCHES + 1] = {self_attention, b->multihead_attn ? cross_attention : mlp, mlp};
     const int branches = 1 + (b->multihead_attn != NULL) + (b->linear1 != NULL);
+    if (b->embedding_skip)
+        x = th_mix(&b->base, b->embedding_skip, x, given->first_input, "first_input");
     th_tensor *sum = x;
     for (int i = 0; i < branches; i++)
         sum = run_branch(b, branch[i], i, b->parallel ? x : sum, sum, given);
@@ -298,6 +304,9 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
     const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_mlp_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
+    self.value_residual = o->value_residual;
+    if (o->embedding_skip)
+        b->embedding_skip = th_mix_parameter_new(&b->base, "embedding_skip", 1, 0);
     b->self_attn = th_module_add(&b->base, "self_attn", th_multi_head_attention_new(ctx, b->width, heads, &self));
     if (o->cross_attention)
         b->multihead_attn =

@@ -26,10 +26,9 @@ th_status th_draw_weight(th_tensor *weight, th_weight_draw draw);
  * (self_attn.out_proj, linear2) from `last`, the others from `inner`. Biases become 0. */
 th_status th_block_initialize(const th_module *block, th_weight_draw inner, th_weight_draw last);
 
-/* Ends a forward. Its results are y, and `count` tensors of each of weights and memory_weights that is not NULL.
- * Returns y; NULL with an error pending. */
-th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
-                              th_tensor *const *memory_weights);
+/* Ends a forward. Its results are y, `count` tensors of each of given->weights and given->memory_weights that is not
+ * NULL, and *given->first_values. Returns y; NULL with an error pending. */
+th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, const th_transform_options *given);
 
 /* Replaces sizes of 0 by their defaults. */
 void th_block_fill_defaults(th_transformer_block_options *block, int64_t width, int64_t heads);

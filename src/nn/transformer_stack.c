@@ -2,6 +2,7 @@
  * block. */
 #include "autograd/tape.h"
 #include "nn/attention_layer.h"
+#include "nn/first_block.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -10,13 +11,16 @@ typedef struct stack {
     th_module base;
     th_module *layers; /* blocks */
     th_module *norm;   /* or NULL */
+    bool value_residual, embedding_skip;
 } stack;
 
 /* -- forward -- */
 
 static th_tensor *run_stack(const stack *s, th_tensor *x, const th_transform_options *given)
 {
+    th_tensor *first_values = NULL;
     th_transform_options block_options = *given; /* weights point to the entry of the current block */
+    th_first_block_options(&block_options, x, &first_values, s->value_residual, s->embedding_skip);
     if (!th_module_check_not_replaced(s->layers, s->base.type, "the stack runs each block separately"))
         return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
@@ -43,13 +47,12 @@ static bool is_stack(const th_module *m)
     return th_module_is(m, &encoder_type) || th_module_is(m, &decoder_type);
 }
 
-th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
-                              th_tensor *const *memory_weights)
+th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, const th_transform_options *given)
 {
-    if (weights == NULL && memory_weights == NULL)
+    if (given->weights == NULL && given->memory_weights == NULL && given->first_values == NULL)
         return th_module_end(m, y);
     th_context *ctx = m->ctx;
-    const size_t bytes = (size_t)(1 + 2 * count) * sizeof(th_tensor *);
+    const size_t bytes = (size_t)(2 + 2 * count) * sizeof(th_tensor *);
     th_tensor **results =
         th_bump_allocate(ctx, &ctx->tape->records, bytes); /* released with the scope of the forward */
     if (results == NULL) {
@@ -58,11 +61,12 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
     }
     th_tensor **end = results;
     *end++ = y;
+    *end++ = given->first_values ? *given->first_values : NULL;
     for (int64_t i = 0; i < count && y; i++) {
-        if (weights)
-            *end++ = weights[i];
-        if (memory_weights)
-            *end++ = memory_weights[i];
+        if (given->weights)
+            *end++ = given->weights[i];
+        if (given->memory_weights)
+            *end++ = given->memory_weights[i];
     }
     th_module_end_all(m, results, (int)(end - results));
     return th_failed(ctx) ? NULL : y;
@@ -72,10 +76,12 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
  * would not get. */
 static th_tensor *run_replaced_forward(th_module *m, th_tensor *x, const th_transform_options *given)
 {
-    const char *unusable = !th_mask_hides_nothing(given->mask)       ? "it takes only x and would not get the mask"
-                           : given->memory || given->memory_mask     ? "it takes only x and would not get the memory"
-                           : given->positions                        ? "it takes only x and would not get the positions"
-                           : given->cache                            ? "it takes only x and would not get the cache"
+    const char *unusable = !th_mask_hides_nothing(given->mask)   ? "it takes only x and would not get the mask"
+                           : given->memory || given->memory_mask ? "it takes only x and would not get the memory"
+                           : given->positions                    ? "it takes only x and would not get the positions"
+                           : given->cache                        ? "it takes only x and would not get the cache"
+                           : given->first_values                 ? "it takes only x and would not get the first values"
+                           : given->first_input                  ? "it takes only x and would not get the first input"
                            : given->weights || given->memory_weights ? "it returns only y and no attention weights"
                                                                      : NULL;
     if (unusable && !th_module_check_not_replaced(m, "transform", unusable))
@@ -95,7 +101,7 @@ static th_tensor *run_user_transform(th_module *m, th_tensor *x, const th_transf
         if (given->memory_weights)
             given->memory_weights[i] = NULL;
     }
-    return th_module_end_with(m, m->transform(m, x, given), count, given->weights, given->memory_weights);
+    return th_module_end_with(m, m->transform(m, x, given), count, given);
 }
 
 th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_options *options)
@@ -110,10 +116,10 @@ th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_optio
                             "transformer_block or a stack of them"))
         return NULL;
     if (!stacked)
-        return th_module_end_with(block, th_block_transform(block, x, &given), 1, given.weights, given.memory_weights);
+        return th_module_end_with(block, th_block_transform(block, x, &given), 1, &given);
     const stack *s = (const stack *)block;
     x = run_stack(s, x, &given);
-    return th_module_end_with(block, x, th_module_list_length(s->layers), given.weights, given.memory_weights);
+    return th_module_end_with(block, x, th_module_list_length(s->layers), &given);
 }
 
 /* -- construction -- */
@@ -147,8 +153,12 @@ static th_module *stack_new(th_context *ctx, const th_module_type *type, int64_t
     if (s == NULL)
         return NULL;
     s->layers = th_module_add(&s->base, "layers", th_module_list_new(ctx));
-    for (int64_t i = 0; i < layers && !th_failed(ctx); i++)
-        th_module_list_add(s->layers, th_transformer_block_new(ctx, width, heads, &o->block));
+    s->value_residual = o->block.value_residual;
+    s->embedding_skip = o->block.embedding_skip;
+    for (int64_t i = 0; i < layers && !th_failed(ctx); i++) {
+        const th_transformer_block_options block = i == 0 ? th_options_of_first_block(&o->block) : o->block;
+        th_module_list_add(s->layers, th_transformer_block_new(ctx, width, heads, &block));
+    }
     if (!th_failed(ctx) &&
         (o->final_norm == TH_FINAL_NORM_ALWAYS || (o->final_norm == TH_FINAL_NORM_USUAL && !o->block.post_norm)))
         s->norm = th_module_add(&s->base, "norm", th_block_norm_new(ctx, width, &o->block));

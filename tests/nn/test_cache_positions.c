@@ -157,9 +157,9 @@ START_TEST(a_freed_layer_is_forgotten)
     th_module_free(each[1]);
     for (int i = 0; i < 2; i++) {
         const th_cache_impl *impl = th_cache_of(caches[i], "test");
-        ck_assert_ptr_eq(impl->layer[0].attention, each[0]);
-        ck_assert_ptr_null(impl->layer[1].attention);
-        ck_assert_ptr_eq(impl->layer[2].attention, each[2]);
+        ck_assert_ptr_eq(impl->layer[0].module, each[0]);
+        ck_assert_ptr_null(impl->layer[1].module);
+        ck_assert_ptr_eq(impl->layer[2].module, each[2]);
         const th_attend_options given = {.cache = caches[i]};
         ck_assert_ptr_nonnull(th_attend(each[0], x, x, x, &given));
         ck_assert_ptr_nonnull(th_attend(each[2], x, x, x, &given));

@@ -64,7 +64,11 @@ static const th_language_model_options models[] = {
      .layers = 3,
      .positions = TH_POSITIONS_NONE,
      .embedding_norm = true,
-     .block = {.activation = TH_RELU_SQUARED, .scores = {.rotary = true, .qk_norm = true, .qk_norm_no_weight = true}}},
+     .bigram_rows = 100,
+     .block = {.activation = TH_RELU_SQUARED,
+               .value_residual = true,
+               .embedding_skip = true,
+               .scores = {.rotary = true, .qk_norm = true, .qk_norm_no_weight = true}}},
 };
 
 enum { MODELS = sizeof models / sizeof *models };

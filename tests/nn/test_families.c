@@ -141,7 +141,19 @@ static th_tensor *qk_norm(th_module *model, int i, const char *layer, th_tensor 
     return s->qk_norm_no_weight ? rms_norm(x, s->qk_norm_eps) : norm(model, i, layer, x, true, offset, s->qk_norm_eps);
 }
 
-static th_tensor *attention(th_module *model, int i, th_tensor *x, const th_language_model_options *o)
+/* f0 x + f1 first, with the factors of layer i; x in layers without this parameter. */
+static th_tensor *mixed(th_module *model, int i, const char *name, th_tensor *x, th_tensor *first)
+{
+    th_tensor *factors = parameter(model, i, name);
+    if (factors == NULL)
+        return x;
+    th_tensor *const both[] = {x, first};
+    return th_sum(th_mul(th_stack(both, 2, -1), factors), TH_AXES(-1), NULL);
+}
+
+/* *first_values: the values of layer 0, which sets them. */
+static th_tensor *attention(th_module *model, int i, th_tensor *x, const th_language_model_options *o,
+                            th_tensor **first_values)
 {
     const th_score_options *s = o->other_layers && o->other_layers[i] ? &o->other_scores : &o->block.scores;
     const int64_t width = o->block.head_width ? o->block.head_width : E / H,
@@ -149,7 +161,10 @@ static th_tensor *attention(th_module *model, int i, th_tensor *x, const th_lang
     const int64_t query_rows = H * width, key_rows = kv_heads * width;
     const bool offset = o->block.unit_offset;
     th_tensor *q = projected(model, i, 0, x, 0, query_rows), *k = projected(model, i, 1, x, query_rows, key_rows);
-    th_tensor *v = split(projected(model, i, 2, x, query_rows + key_rows, key_rows), kv_heads);
+    th_tensor *own = projected(model, i, 2, x, query_rows + key_rows, key_rows);
+    if (i == 0)
+        *first_values = own;
+    th_tensor *v = split(mixed(model, i, "self_attn.value_residual", own, *first_values), kv_heads);
     if (s->qk_norm_whole) {
         q = qk_norm(model, i, "self_attn.q_norm", q, s, offset);
         k = qk_norm(model, i, "self_attn.k_norm", k, s, offset);
@@ -191,6 +206,18 @@ static th_tensor *mlp(th_module *model, int i, th_tensor *x, const th_language_m
     return dense(model, i, "linear2", h);
 }
 
+static th_tensor *bigrams(th_tensor *input, int64_t rows)
+{
+    int32_t row[B * T];
+    for (int i = 0; i < B * T; i++) {
+        const int32_t token = (int32_t)th_get(input, TH_INDEX(i / T, i % T)),
+                      previous = i % T ? (int32_t)th_get(input, TH_INDEX(i / T, i % T - 1)) : 0;
+        const int32_t hash = (36313 * token ^ 27191 * previous) % (int32_t)(rows - 1);
+        row[i] = i % T == 0 ? (int32_t)rows - 1 : rows > V * V ? previous * V + token : hash;
+    }
+    return th_from_data(ctx, TH_INT32, TH_SHAPE(B, T), row);
+}
+
 static th_tensor *logits_by_hand(th_module *model, th_tensor *input, const th_language_model_options *o)
 {
     const bool rms = o->block.norm == TH_RMS_NORM, offset = o->block.unit_offset;
@@ -199,11 +226,15 @@ static th_tensor *logits_by_hand(th_module *model, th_tensor *input, const th_la
         x = th_scale(x, o->embedding_scale);
     if (o->positions == TH_POSITIONS_LEARNED)
         x = th_add(x, th_slice(parameter(model, -1, "position.weight"), 0, 0, T, 1));
+    if (o->bigram_rows > 0)
+        x = th_add(x, th_embedding(parameter(model, -1, "bigram_embedding.weight"), bigrams(input, o->bigram_rows)));
     if (o->embedding_norm)
         x = rms_norm(x, 0);
+    th_tensor *first = x, *first_values = NULL;
     for (int i = 0; i < LAYERS; i++) {
+        x = mixed(model, i, "embedding_skip", x, first);
         th_tensor *h = o->block.post_norm ? x : norm(model, i, "norm1", x, rms, offset, 0);
-        th_tensor *a = norm(model, i, "norm1_out", attention(model, i, h, o), rms, offset, 0);
+        th_tensor *a = norm(model, i, "norm1_out", attention(model, i, h, o, &first_values), rms, offset, 0);
         th_tensor *sum = th_add(x, a);
         if (o->block.post_norm)
             sum = norm(model, i, "norm1", sum, rms, offset, 0);
@@ -435,6 +466,45 @@ START_TEST(capped_logits_in_chunks_equal_all_logits)
     assert_error(th_language_model_loss(model, input, th_full(ctx, TH_INT32, TH_SHAPE(B, LONG), MANY), NULL),
                  TH_ERROR_INDEX, "40000");
     assert_error(th_language_model_loss(model, input, NULL, NULL), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+/* -- the first block -- */
+
+static th_module *mixing_stack(void)
+{
+    const th_transformer_stack_options options = {.block = {.value_residual = true, .embedding_skip = true}};
+    th_module *stack = th_transformer_encoder_new(ctx, 2, E, H, &options);
+    no_error();
+    for (th_parameter_iterator p = th_module_parameters(stack); th_parameter_next(&p);)
+        ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
+    return stack;
+}
+
+static th_tensor *run_stack(void *stack, th_tensor *x)
+{
+    return th_transform(stack, x, NULL);
+}
+
+START_TEST(a_stack_gives_its_blocks_what_the_first_block_has)
+{
+    th_module *stack = mixing_stack(), *second = th_module_find(stack, "layers.1");
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, T, E)), *values = NULL;
+    ck_assert_ptr_null(th_module_find_parameter(stack, "layers.0.embedding_skip"));
+    th_transform_options options = {.first_values = &values};
+    th_tensor *h = th_transform(th_module_find(stack, "layers.0"), x, &options);
+    assert_shape(values, TH_SHAPE(B, T, E));
+    options.first_input = x;
+    th_tensor *y = th_module_forward(th_module_find(stack, "norm"), th_transform(second, h, &options));
+    ck_assert_double_eq(largest(th_sub(y, run_stack(stack, x))), 0);
+    assert_error(th_transform(second, h, &(th_transform_options){.first_input = x}), TH_ERROR_ARGUMENT,
+                 ".first_values must be given");
+    assert_error(th_transform(second, h, &(th_transform_options){.first_values = &values}), TH_ERROR_ARGUMENT,
+                 ".first_input must be given");
+    options.first_input = th_slice(x, 0, 0, 1, 1);
+    assert_error(th_transform(second, h, &options), TH_ERROR_SHAPE,
+                 ".first_input is (1, 6, 8), but it must be (B=2, T=6, E=8)");
+    ck_assert_gradient(run_stack, stack, x);
 }
 END_TEST
 
@@ -713,6 +783,9 @@ START_TEST(combinations_that_cannot_work_are_errors)
     o.logit_soft_cap = NAN;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "logit_soft_cap = nan must be a positive number");
     o = sizes;
+    o.bigram_rows = 1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "bigram_rows = 1 must be at least 2, or 0");
+    o = sizes;
     o.initialization.deviation = -1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "initialization.deviation = -1 must be");
     o.initialization = (th_initialization_options){.uniform = true, .deviation = 0.5};
@@ -739,6 +812,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_decoder_block_equals_its_formula, 0, 4 * DECODERS);
     tcase_add_loop_test(tcase, gradients_of_decoder_blocks_are_right, 0, 2 * DECODERS);
     tcase_add_loop_test(tcase, a_transformer_decodes_with_a_cache, 0, DECODERS);
+    tcase_add_test(tcase, a_stack_gives_its_blocks_what_the_first_block_has);
     tcase_add_loop_test(tcase, capped_logits_in_chunks_equal_all_logits, 0, 4);
     if (sizeof(size_t) == 8) /* its sizes need 64 bits */
         tcase_add_test(tcase, capped_logits_need_the_memory_of_a_chunk);

@@ -202,6 +202,8 @@ static th_language_model_options options_of(int i)
         o.block.norm = TH_RMS_NORM;
         o.block.activation = TH_RELU_SQUARED;
         o.block.head_width = 4;
+        o.block.value_residual = o.block.embedding_skip = true;
+        o.bigram_rows = 50;
         o.block.scores = (th_score_options){.rotary = true, .qk_norm = true, .qk_norm_no_weight = true};
         o.initialization = (th_initialization_options){.embedding_deviation = 1, .uniform = true};
         break;

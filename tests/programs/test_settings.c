@@ -23,12 +23,12 @@
 #define BLOCK                                                                                                          \
     {                                                                                                                  \
         6, true, true, true, true, true, true, false, TH_RELU_SQUARED, TH_RMS_NORM, true, 0.375, true, 0.5, true,      \
-            true, true, true, 7, 8, 17, SCORES, 0.125, true                                                            \
+            true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true                                                \
     }
 static const bool other[5] = {true, false, false, true};
-static const th_language_model_options every = {
-    1,  2,     3,      14,    5,    TH_POSITIONS_NONE,          true, 0.125, 0.25, 18, true,
-    19, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
+static const th_language_model_options every = {1,    2,     3,      14,    5,    TH_POSITIONS_NONE,
+                                                true, 0.125, 0.25,   18,    21,   true,
+                                                19,   BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
 
 static void set_every(void)
 {
@@ -242,6 +242,8 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"length", "3", "\"length\" is 3; it must be 1 to \"model.length\""},
         {"end token", "1", "\"end token\" is 1; it must be -1 or less than \"model.vocabulary\""},
         {"min-lr", "1", "\"min-lr\" is 1; it must be 0 to \"lr\""},
+        {"bigram", "1", "\"bigram\" is 1; it must be 0 or at least 2"},
+        {"model.bigram_rows", "1", "\"model.bigram_rows\" is 1; it must be 0 or at least 2"},
         {"prompt", "\"\"", "\"prompt\" is \"\"; it must be null or a text that is not empty"},
         {"model.layers", "65537", "\"model.layers\" is 65537; it must be a whole number, 1 to 65536"},
     };

@@ -71,6 +71,7 @@ static const member of_model[] = {
     MODEL(CHOICE, positions),
     MODEL(FLAG, untied),
     MODEL(REAL, embedding_scale),
+    MODEL(INTEGER, bigram_rows),
     MODEL(FLAG, embedding_norm),
     MODEL(REAL, logit_soft_cap),
     MODEL(FLAG, scale_by_layer),
@@ -91,6 +92,8 @@ static const member of_model[] = {
     MODEL(INTEGER, block.head_width),
     MODEL(REAL, block.scale),
     MODEL(REAL, block.eps),
+    MODEL(FLAG, block.value_residual),
+    MODEL(FLAG, block.embedding_skip),
 };
 
 #define SCORES_OF(flag, kind, member)                                                                                  \

@@ -211,14 +211,18 @@ static void continue_beams(th_module *model, beam *beams, int n, double penalty)
     memcpy(beams, next, sizeof next);
 }
 
-/* Searches over more positions than the cache moves at a time. _i: without or with a penalty. */
+/* Searches over more positions than the cache moves at a time. _i: without a penalty, with a penalty, or with a model
+ * whose layers read the previous token and the first layer. */
 START_TEST(a_long_beam_search_is_that_of_whole_sequences)
 {
     static const int32_t prompt[B * T] = {0, 5, 2, 1, 1, 4, 7, 0, 0, 0, 0, 0, 3, 1, 2, 7, 0, 0, 6, 6, 0, 0, 0, 0};
     static const int32_t lengths[B] = {6, 1, 4, 2};
-    const double penalty = _i ? 1.2 : 1;
+    const double penalty = _i == 1 ? 1.2 : 1;
+    th_language_model_options o = small;
+    o.bigram_rows = _i == 2 ? V * V + 1 : 0;
+    o.block.value_residual = o.block.embedding_skip = _i == 2;
     const bool native = strstr(th_build_info(ctx), "gemm=native") != NULL; /* a cache then changes no bit */
-    th_module *model = th_language_model_new(ctx, &small);
+    th_module *model = th_language_model_new(ctx, &o);
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
         if (th_ndim(p.tensor) > 1)
             ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
@@ -391,7 +395,7 @@ int main(void)
     tcase_add_test(tests, every_draw_has_its_own_number);
     tcase_add_loop_test(tests, the_penalty_sees_the_prompt_and_what_was_generated, 0,
                         2 * sizeof penalties / sizeof *penalties);
-    tcase_add_loop_test(tests, a_long_beam_search_is_that_of_whole_sequences, 0, 2);
+    tcase_add_loop_test(tests, a_long_beam_search_is_that_of_whole_sequences, 0, 3);
     tcase_add_loop_test(tests, beams_pass_the_tokens_of_their_results, 0, V);
     tcase_add_loop_test(tests, a_sequence_without_a_choice_is_named, 0, 2);
     tcase_add_loop_test(tests, generating_restores_the_modes, 0, 2 * 2 * 3 * 2);
