@@ -28,7 +28,7 @@ static bool have_same_shape(const th_module *m, th_tensor *x, th_tensor *first, 
                 "the layer mixes its input with the first block's: .%s must be given", name);
         return false;
     }
-    const th_tensor_impl *impl = th_usable(first, m->ctx, m->type, name);
+    const th_tensor_impl *impl = th_usable_tensor(first, m->ctx, m->type, name);
     if (impl == NULL)
         return false;
     const th_array a = th_tensor_array(th_tensor_impl_of(x)), b = th_tensor_array(impl);

@@ -114,7 +114,7 @@ static th_status reserve(th_context *ctx, void *object, const char *operation)
     th_weight_average *a = object;
     for (int64_t i = 0; i < a->count; i++) {
         th_averaged_parameter *p = &a->parameters[i];
-        if (!moves(p) || th_is_storage(next_type(p)))
+        if (!moves(p) || th_is_storage_type(next_type(p)))
             continue;
         const size_t bytes = p->bytes / th_dtype_size(p->tensor->dtype) * th_dtype_size(next_type(p));
         if (th_allocate_numbers(ctx, bytes, &p->reserved, operation) != TH_OK)
