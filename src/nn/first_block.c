@@ -13,8 +13,8 @@ th_tensor *th_mix_parameter_new(th_module *m, const char *name, double of_x, dou
     const th_dtype dtype = factors ? th_dtype_of(factors) : TH_FLOAT32;
     char *data = factors ? th_tensor_data(th_tensor_impl_of(factors)) : NULL; /* NULL in a shapes-only context */
     if (data) {
-        th_number_store(dtype, data, of_x);
-        th_number_store(dtype, data + th_dtype_size(dtype), of_first);
+        th_number_write(dtype, data, of_x);
+        th_number_write(dtype, data + th_dtype_size(dtype), of_first);
     }
     return factors;
 }

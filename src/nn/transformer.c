@@ -146,7 +146,7 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
                             o->encoder_layers,    o->decoder_layers};
     if (th_check_positive_sizes(ctx, type, 7, name, size) != TH_OK)
         return ctx->error;
-    if ((unsigned)o->positions > TH_POSITIONS_NOT_ADDED)
+    if ((unsigned)o->positions > TH_POSITIONS_NONE)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown kind of positions: %d", (int)o->positions);
     if (o->shared_embeddings && o->source_vocabulary != o->target_vocabulary)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
