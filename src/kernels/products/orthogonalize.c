@@ -181,7 +181,7 @@ static void symmetric_panel(const shape *s, int64_t panel, const char *left, con
     s->kernels->product_mirror(first, gram, weight ? weight + 1 : NULL, to, s->stride);
 }
 
-static int64_t panels(const shape *s)
+static int64_t panel_count(const shape *s)
 {
     return s->padded / s->multiply.columns;
 }
@@ -209,7 +209,7 @@ static void symmetric_task(void *shared, int64_t index, int worker)
     const symmetric_product *p = shared;
     const iteration *t = p->iteration;
     const shape *s = t->shape;
-    const int64_t panel = panels(s) - 1 - index, first = panel * s->multiply.columns;
+    const int64_t panel = panel_count(s) - 1 - index, first = panel * s->multiply.columns;
     (void)worker;
     symmetric_panel(s, panel, p->left, p->right, p->k, p->to, p->is_update ? t->gram : NULL,
                     p->is_update ? t->weight : NULL);
@@ -220,21 +220,21 @@ static void symmetric_task(void *shared, int64_t index, int worker)
 static void multiply_symmetric(const iteration *t, const char *left, const char *right, char *to)
 {
     symmetric_product p = {t, left, right, t->shape->n, to, false};
-    th_parallel(t->threads, panels(t->shape), symmetric_task, &p);
+    th_parallel(t->threads, panel_count(t->shape), symmetric_task, &p);
 }
 
 /* gram = X^T X */
 static void compute_gram(const iteration *t)
 {
     symmetric_product p = {t, t->x, t->x, t->shape->m, t->gram, false};
-    th_parallel(t->threads, panels(t->shape), symmetric_task, &p);
+    th_parallel(t->threads, panel_count(t->shape), symmetric_task, &p);
 }
 
 /* update = a I + b gram + c gram gram */
 static void compute_update(const iteration *t)
 {
     symmetric_product p = {t, t->gram, t->gram, t->shape->n, t->update, true};
-    th_parallel(t->threads, panels(t->shape), symmetric_task, &p);
+    th_parallel(t->threads, panel_count(t->shape), symmetric_task, &p);
 }
 
 /* Computes a block of rows of next = X right. */

@@ -56,7 +56,19 @@ void TH_KERNEL(product_mirror)(int64_t first, const void *matrix, const double *
         }
 }
 
-/* to (columns, rows) = factor times the transpose of `from` (rows, columns). The columns of both are contiguous. */
+/* to = the transpose of `from`, times a number, for one register of rows and one of columns. */
+TH_INLINE void transpose_block(const real *from, int64_t from_row, real times, real *to, int64_t to_row)
+{
+    vec row[TH_REGISTER_LANES];
+    UNROLLED_FOR (int r = 0; r < TH_REGISTER_LANES; r++)
+        row[r] = *(const vec *)(from + r * from_row) * times;
+    transpose_registers(row);
+    UNROLLED_FOR (int r = 0; r < TH_REGISTER_LANES; r++)
+        *(vec *)(to + r * to_row) = row[r];
+}
+
+/* to (columns, rows) = factor times the transpose of `from` (rows, columns). The columns of both are contiguous. Blocks of
+ * 16 x 16 elements read and write whole cache lines, although all rows may be in the same places of the cache. */
 void TH_KERNEL(product_transpose)(int64_t rows, int64_t columns, const void *from, int64_t from_row, double factor,
                                   void *to, int64_t to_row)
 {
@@ -64,15 +76,11 @@ void TH_KERNEL(product_transpose)(int64_t rows, int64_t columns, const void *fro
     real *y = to;
     const int64_t full_rows = rows / TH_REGISTER_LANES * TH_REGISTER_LANES;
     const int64_t full_columns = columns / TH_REGISTER_LANES * TH_REGISTER_LANES;
-    for (int64_t i = 0; i < full_rows; i += TH_REGISTER_LANES)
-        for (int64_t j = 0; j < full_columns; j += TH_REGISTER_LANES) {
-            vec row[TH_REGISTER_LANES];
-            UNROLLED_FOR (int r = 0; r < TH_REGISTER_LANES; r++)
-                row[r] = *(const vec *)(x + (i + r) * from_row + j) * times;
-            transpose_registers(row);
-            UNROLLED_FOR (int r = 0; r < TH_REGISTER_LANES; r++)
-                *(vec *)(y + (j + r) * to_row + i) = row[r];
-        }
+    for (int64_t j0 = 0; j0 < full_columns; j0 += TH_LANES)
+        for (int64_t i0 = 0; i0 < full_rows; i0 += TH_LANES)
+            for (int64_t j = j0; j < j0 + TH_LANES && j < full_columns; j += TH_REGISTER_LANES)
+                for (int64_t i = i0; i < i0 + TH_LANES && i < full_rows; i += TH_REGISTER_LANES)
+                    transpose_block(x + i * from_row + j, from_row, times, y + j * to_row + i, to_row);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = i < full_rows ? full_columns : 0; j < columns; j++)
             y[j * to_row + i] = x[i * from_row + j] * times;
