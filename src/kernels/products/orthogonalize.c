@@ -116,6 +116,12 @@ static int64_t whole_matrices(const shape *s, int64_t count, int threads)
     return is_small(s) ? count : count - count % threads;
 }
 
+/* Returns how many threads these tasks have: each needs scratch memory. */
+static int matrix_threads(int64_t tasks, int threads)
+{
+    return (int)th_larger(1, th_smaller(threads, tasks));
+}
+
 /* Sets *bytes to the scratch memory of one matrix. */
 static bool iteration_bytes(const shape *s, size_t *bytes)
 {
@@ -135,8 +141,8 @@ size_t th_orthogonalize_scratch(const th_machine *machine, th_dtype dtype, int64
     if (!set_shape(&s, machine, dtype, rows, columns) || !iteration_bytes(&s, &bytes))
         return SIZE_MAX;
     threads = threads < 1 ? 1 : threads;
-    const int64_t tasks = th_larger(1, th_smaller(threads, whole_matrices(&s, count, threads)));
-    return __builtin_mul_overflow(bytes, tasks, &bytes) ? SIZE_MAX : bytes;
+    const int team = matrix_threads(whole_matrices(&s, count, threads), threads);
+    return __builtin_mul_overflow(bytes, team, &bytes) ? SIZE_MAX : bytes;
 }
 
 static char *row_at(const shape *s, char *x, int64_t row)
@@ -488,7 +494,7 @@ void th_orthogonalize(const th_machine *machine, th_dtype dtype, const th_newton
     threads = threads < 1 ? 1 : threads;
     batch b = {.shape = &s, .schulz = schulz, .matrix = matrix, .scratch = scratch};
     const int64_t whole = whole_matrices(&s, count, threads);
-    th_parallel(threads, whole, matrix_task, &b);
+    th_parallel(matrix_threads(whole, threads), whole, matrix_task, &b);
     for (int64_t i = whole; i < count; i++)
         orthogonalize_at(&b, i, 0, threads);
 }
