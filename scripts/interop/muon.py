@@ -29,8 +29,8 @@ CASES = {
 }
 # Limits of the largest difference, divided by the largest parameter. An element of an orthogonal matrix has about
 # 8 bits in bfloat16, and 50 steps move it by up to 50 learning rates.
-LIMIT = {torch.float64: 1e-12, torch.float32: 1e-4}
-LIMIT_OF_CAST = 0.05
+LIMIT = {torch.float64: 1e-12, torch.float32: 1e-5}
+LIMIT_OF_CAST = 0.01
 
 SHAPES = {
     "embedding.weight": (5, 3),

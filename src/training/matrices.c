@@ -15,24 +15,29 @@ struct th_matrix_work {
 
 /* -- which parameters -- */
 
-static void add_part(th_optimizer *o, const th_tensor *parameter, int64_t *hint)
+/* Returns the optimizer's parameter; NULL if it does not have it, such as a stored weight or a merged adapter. */
+static th_optimizer_parameter *find(th_optimizer *o, th_tensor *parameter, int64_t *hint)
 {
-    const int64_t at = th_optimizer_index(o, th_tensor_impl_of((th_tensor *)parameter), hint);
-    if (at >= 0) /* (an optimizer has neither stored weights nor merged adapters) */
-        o->parameters[at].parts++;
+    const int64_t at = th_optimizer_index(o, th_tensor_impl_of(parameter), hint);
+    return at < 0 ? NULL : &o->parameters[at];
 }
 
-/* Counts the projections that each parameter consists of. */
+/* Counts the projections that each parameter consists of. Several adapters may share a factor, which is one matrix. */
 static void find_by_kind(th_optimizer *o, const th_module *m)
 {
     int64_t hint = 0;
     for (th_projection p = th_projections_begin(m); th_projection_next(&p);) {
-        if (!p.classifier)
-            add_part(o, p.weight, &hint);
+        th_optimizer_parameter *weight = p.classifier ? NULL : find(o, p.weight, &hint);
+        if (weight)
+            weight->parts++;
     }
     for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p);) {
-        add_part(o, (*p.lora)->a, &hint);
-        add_part(o, (*p.lora)->b, &hint);
+        th_tensor *const factors[] = {(*p.lora)->a, (*p.lora)->b};
+        for (int i = 0; i < 2; i++) {
+            th_optimizer_parameter *factor = find(o, factors[i], &hint);
+            if (factor)
+                factor->parts = 1;
+        }
     }
 }
 
@@ -77,8 +82,7 @@ th_status th_matrices_begin(th_optimizer *o, const th_module *m, const th_parame
     find_by_kind(o, m);
     int64_t hint = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const int64_t at = th_optimizer_index(o, th_tensor_impl_of(p.tensor), &hint);
-        th_optimizer_parameter *parameter = at < 0 ? NULL : &o->parameters[at];
+        th_optimizer_parameter *parameter = find(o, p.tensor, &hint);
         if (parameter && parameter->group < n_groups &&
             apply_group(o, parameter, &groups[parameter->group], p.name) != TH_OK)
             return o->ctx->error;

@@ -74,6 +74,37 @@ static run run_of(int threads)
                  .matrices = shared_memory(MAX_PROCESSES * sizeof(int))};
 }
 
+/* Rank 1 chooses other matrices, with the same rates. */
+static int disagree(const th_transport *transport, void *user)
+{
+    (void)user;
+    const th_parameter_group group = {.pattern = "weight",
+                                      .muon = transport->rank == 1 ? TH_MUON_NEVER : TH_MUON_BY_KIND};
+    th_context *c = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
+    th_module *m = th_dense_new(c, 3, 4, NULL);
+    th_optimizer *o = th_muon_new(m, &(th_muon_options){.learning_rate = 0.01,
+                                                        .adjustment = TH_MUON_MATCH_RMS_ADAMW,
+                                                        .groups = &group,
+                                                        .n_groups = 1,
+                                                        .shards = 2,
+                                                        .group = th_group_new(c, transport)});
+    for (th_shard shard = th_optimizer_shards(o); th_shard_next(&shard);) {
+        th_tensor *y = th_module_forward(m, th_ones(c, TH_FLOAT32, TH_SHAPE(2, 3)));
+        process_assert(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL) == TH_OK);
+    }
+    process_assert(th_optimizer_step(o) == TH_ERROR_STATE);
+    process_assert(strstr(th_error_message(c), "checksum of the optimizer's options"));
+    th_error_clear(c);
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(another_choice_of_matrices_is_an_error)
+{
+    run_processes(2, disagree, NULL);
+}
+END_TEST
+
 static const int process_counts[] = {1, 2, 3, 5, 8};
 enum { COUNTS = sizeof process_counts / sizeof *process_counts, MATRICES = 2 * 4 };
 
@@ -126,6 +157,7 @@ int main(void)
     TCase *tests = new_suite("Muon's bits", NULL, NULL);
     tcase_add_loop_test(tests, processes_give_the_same_bits_and_share_the_matrices, 0, COUNTS);
     tcase_add_test(tests, threads_give_the_same_bits);
+    tcase_add_test(tests, another_choice_of_matrices_is_an_error);
     tcase_add_test(tests, workers_agree_after_local_steps);
     return run_suites();
 }

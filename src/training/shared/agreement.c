@@ -55,8 +55,8 @@ static uint32_t options_crc32c(const th_optimizer *o)
         crc = th_crc32c(crc, &option[i].value, sizeof option[i].value);
     for (int64_t i = 0; i < o->count; i++) {
         const th_optimizer_group *g = &o->groups[o->parameters[i].group];
-        const double rates[] = {g->learning_rate_factor, g->weight_decay};
-        crc = th_crc32c(crc, rates, sizeof rates);
+        const double values[] = {g->learning_rate_factor, g->weight_decay, o->parameters[i].parts};
+        crc = th_crc32c(crc, values, sizeof values);
     }
     return crc;
 }
