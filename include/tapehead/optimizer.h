@@ -164,8 +164,8 @@ typedef struct th_muon_options {
     int steps;              /* [1, 16]; 0: 5, or 3 with TH_MUON_POLAR_EXPRESS */
     double eps;             /* positive; 0: 1e-7 */
     th_muon_adjustment adjustment;
-    /* AdamW's learning rate. th_optimizer_set_learning_rate sets that of the matrices, and changes AdamW's by the same
-     * factor. 0: learning_rate, with TH_MUON_MATCH_RMS_ADAMW; it must be given with TH_MUON_ORIGINAL */
+    /* AdamW's learning rate; 0: learning_rate, if the adjustment is TH_MUON_MATCH_RMS_ADAMW; otherwise it must be given.
+     * th_optimizer_set_learning_rate sets the rate of the matrices, and changes AdamW's rate by the same factor. */
     double adam_learning_rate;
     double adam_beta1, adam_beta2;    /* [0, 1); 0: 0.9 and 0.999, unless has_adam_betas */
     bool has_adam_betas;              /* adam_beta1 and adam_beta2 are used even if they are 0 */

@@ -1,6 +1,7 @@
 /* The parameters that a rule updates as whole matrices (update_rule.h). By kind, these are the matrices of hidden layers:
- * the weights of dense layers and attention's projections, and the factors of adapters. The classifier of a whole model is
- * none of them, nor are embeddings, norms, biases, and parameters of other modules. A group of parameters can decide otherwise.
+ * the weights of dense layers and attention's projections, and the factors of adapters. The classifier of a whole
+ * model is an exception. Embeddings, norms, biases and parameters of other modules are not matrices. A group of parameters can
+ * decide otherwise.
  * The rows of a fused weight for query, key and value are three matrices. */
 #ifndef TH_TRAINING_MATRICES_H
 #define TH_TRAINING_MATRICES_H

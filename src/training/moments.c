@@ -37,7 +37,7 @@ static int list_numbers(const th_optimizer *o, th_moments *m, numbers list[MAX_N
     return n;
 }
 
-/* Frees m, of which the first n arrays of numbers are allocated. */
+/* Frees m. The first n arrays of its numbers are allocated. */
 static void free_allocated(const th_optimizer *o, th_moments *m, const numbers list[MAX_NUMBERS], int n)
 {
     while (n-- > 0)

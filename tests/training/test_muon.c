@@ -144,7 +144,7 @@ START_TEST(wrong_options_are_refused)
         const char *words;
     } cases[] = {
         {{.adam_learning_rate = 1}, "a learning rate must be given"},
-        {{.learning_rate = 1}, "adam_learning_rate, of the parameters that are no matrices, must be given"},
+        {{.learning_rate = 1}, "adam_learning_rate, the rate of the parameters that are not matrices, must be given"},
         {{.learning_rate = 1, .adam_learning_rate = -1}, "adam_learning_rate = -1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .momentum = 1}, "momentum = 1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .steps = 17}, "steps = 17 is outside"},
@@ -153,7 +153,7 @@ START_TEST(wrong_options_are_refused)
         {{.learning_rate = 1, .adam_learning_rate = 1, .coefficients = {INFINITY}}, "a coefficient = inf is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .iteration = (th_muon_iteration)2}, "iteration = 2 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .iteration = TH_MUON_POLAR_EXPRESS, .coefficients = {1, 1, 1}},
-         "TH_MUON_POLAR_EXPRESS has coefficients of its own"},
+         "TH_MUON_POLAR_EXPRESS has its own coefficients"},
         {{.learning_rate = 1, .adjustment = (th_muon_adjustment)2}, "adjustment = 2 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .adam_beta1 = 1}, "adam_beta1 = 1 is outside"},
         {{.learning_rate = 1, .adam_learning_rate = 1, .adam_beta2 = -1}, "adam_beta2 = -1 is outside"},

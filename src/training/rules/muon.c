@@ -241,7 +241,7 @@ static bool iteration_is_legal(th_context *ctx, const th_muon_options *given)
         legal = in_range(ctx, "a coefficient", given->coefficients[i], isfinite(given->coefficients[i]));
     if (legal && polar && has_coefficients(given)) {
         th_fail(ctx, TH_ERROR_ARGUMENT, th_update_rule_muon.name,
-                "TH_MUON_POLAR_EXPRESS has coefficients of its own: `coefficients` must be 0");
+                "TH_MUON_POLAR_EXPRESS has its own coefficients: `coefficients` must be 0");
         return false;
     }
     return legal;
@@ -277,7 +277,7 @@ th_optimizer *th_muon_new(th_module *m, const th_muon_options *options)
         return NULL;
     if (given.adam_learning_rate == 0 && given.adjustment == TH_MUON_ORIGINAL) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, name,
-                "adam_learning_rate, of the parameters that are no matrices, must be given: only with "
+                "adam_learning_rate, the rate of the parameters that are not matrices, must be given: only with "
                 "TH_MUON_MATCH_RMS_ADAMW can both rates be equal");
         return NULL;
     }
