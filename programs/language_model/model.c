@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "schedules.h"
 #include "trainer.h"
 
 enum { MAX_TOKENS = 1 << 26 }; /* in a batch */
@@ -41,6 +42,7 @@ void make_model(trainer *t)
 
 void make_batch(trainer *t)
 {
+    check_batch_from();
     if (chosen.batch > MAX_TOKENS / chosen.length)
         refuse(PROGRAM, "--batch times --length must be at most 67108864 tokens", "");
     const th_shape shape = TH_SHAPE(chosen.batch / chosen.shards, chosen.length);
@@ -95,5 +97,8 @@ void make_optimizer(trainer *t)
     if (chosen.freeze)
         freeze_parameters(t->model);
     t->optimizer = uses_muon() ? muon_new(t) : adam_w_new(t);
+    if (chosen.average > 0)
+        t->average =
+            th_weight_average_new(t->model, &(th_weight_average_options){.decay = chosen.average, .warm_up = true});
     require_no_error(t);
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "sample.h"
+#include "schedules.h"
 #include "settings.h"
 
 static double monotonic_seconds(void)
@@ -18,7 +19,7 @@ th_status report_open(report *r, th_context *ctx, const char *run, bool resume, 
 {
     const th_log_options options = {.resume = resume, .step = step};
     const th_progress_options line = {stderr, .steps = chosen.steps, .begin = step, .unit = "tokens",
-                                      .units_per_step = chosen.batch * chosen.accumulate * chosen.length};
+                                      .units_per_step = chosen.batch_from > 0 ? 0 : tokens_of_steps(0, 1)};
     *r = (report){.ctx = ctx,
                   .answer_end = -1,
                   .start_time = monotonic_seconds(),
@@ -45,8 +46,8 @@ th_status report_step(report *r, const th_optimizer *optimizer)
     th_progress_update(r->bar, step - 1, loss);
     if (step % chosen.log_every != 0)
         return TH_OK;
-    const double seconds = monotonic_seconds(), steps = (double)(step - r->logged_step);
-    const double tokens = steps * (double)(chosen.batch * chosen.accumulate * chosen.length);
+    const double seconds = monotonic_seconds();
+    const double tokens = (double)tokens_of_steps(r->logged_step, step);
     const th_log_field fields[] = {{"loss/train", loss, NULL},
                                    {"learning_rate", th_optimizer_learning_rate(optimizer), NULL},
                                    {"gradient_norm", th_optimizer_gradient_norm(optimizer), NULL},

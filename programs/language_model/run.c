@@ -476,8 +476,8 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     if (chosen.lora == 0)
         require_ok(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
     make_model(t);
-    if (weights && chosen.lora == 0)
+    if (weights && chosen.lora == 0 && chosen.average == 0)
         require_ok(t, th_weights_load(t->model, path, NULL));
     else if (weights)
-        require_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
+        require_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model, .only_model = true}));
 }

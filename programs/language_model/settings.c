@@ -7,6 +7,7 @@
 
 #include "checkpoints.h"
 #include "processes.h"
+#include "schedules.h"
 
 enum { DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
 /* docs/tuning.md explains how the rate was found for a model of this width. */
@@ -44,6 +45,11 @@ settings chosen = {
     .beta2 = 0.99,
     .weight_decay = 0.1,
     .clip = 1,
+    .schedule = "cosine",
+    .decay = 0.2,
+    .plateau_factor = 0.5,
+    .plateau_patience = 1,
+    .batch_growth = 0.5,
     .log_every = 10,
     .eval_every = 250,
     .eval_batches = 20,
@@ -111,6 +117,24 @@ const program_option run_options[] = {
      .real = &chosen.min_lr, .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .integer = &chosen.warmup, .low = 0, .high = MAX_STEPS,
      .given = &was_given.warmup},
+    {"schedule",
+     "of the learning rate: cosine, linear, wsd (warm-up, stable, linear decay), wsd-sqrt (1 - sqrt), plateau (reduced "
+     "when the validation loss does not improve) or constant; all begin with the warm-up",
+     .text = &chosen.schedule},
+    {"decay", "share of the steps, at the end, in which wsd decays", .real = &chosen.decay, .low = 1e-6, .high = 1,
+     .given = &was_given.decay},
+    {"plateau-factor", "of each reduction with --schedule plateau, down to --min-lr", .real = &chosen.plateau_factor,
+     .low = 1e-6, .high = 0.999999, .given = &was_given.plateau},
+    {"plateau-patience", "evaluations without an improvement before a reduction", .integer = &chosen.plateau_patience,
+     .low = 0, .high = MAX_STEPS, .given = &was_given.plateau},
+    {"average",
+     "decay of an exponential moving average (EMA) of the weights, such as 0.999, which is evaluated, sampled and "
+     "exported; with --local-steps, of the joined weights; 0: none",
+     .real = &chosen.average, .low = 0, .high = 0.9999999},
+    {"batch-from", "windows in a batch of the first step; the batch grows to --batch; 0: it does not grow",
+     .integer = &chosen.batch_from, .low = 0, .high = 1e6},
+    {"batch-growth", "share of the steps in which the batch grows", .real = &chosen.batch_growth, .low = 1e-6,
+     .high = 1, .given = &was_given.batch_growth},
     {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
     {"optimizer", "adamw, or muon: Muon for the matrices of hidden layers, AdamW for the other parameters",
      .text = &chosen.optimizer},
@@ -351,6 +375,7 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (!chosen.from || was_given.batch) /* otherwise length.c chooses the batch */
         check_shards(PROGRAM, chosen.shards, chosen.batch);
+    refuse_schedule_contradictions();
     if (!was_given.eval_every)
         chosen.eval_every = round_up_to_local_steps(chosen.eval_every);
     if (!steps_depend_on_data())

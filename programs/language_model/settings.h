@@ -16,6 +16,7 @@ enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see
 /* Whether the command line has these options. With --from their defaults differ. */
 typedef struct given_options {
     bool tokenizer, batch, lr, adam_lr, adjust_lr, steps, warmup, eval_every, log_every, epochs;
+    bool decay, plateau, batch_growth;
 } given_options;
 extern given_options was_given;
 
@@ -43,9 +44,16 @@ typedef struct settings {
     const char *precision;
     const char *optimizer;    /* "adamw" or "muon" */
     double adam_lr, momentum; /* of Muon */
-    int64_t newton_schulz; /* steps; 0: the default */
+    int64_t newton_schulz;    /* steps; 0: the default */
     bool polar_express;
-    const char *adjust_lr; /* "original" or "match_rms_adamw" */
+    const char *adjust_lr;    /* "original" or "match_rms_adamw" */
+    const char *schedule;     /* of the learning rate (schedules.h) */
+    double decay;             /* the share of the steps in which wsd decays */
+    double plateau_factor;    /* of the learning rate, with the schedule plateau */
+    int64_t plateau_patience; /* evaluations without an improvement that do not reduce the rate */
+    double average;           /* the decay of averaged weights; 0: none */
+    int64_t batch_from;       /* the batch of the first step; 0: as all others */
+    double batch_growth;      /* the share of the steps in which the batch grows */
     /* tuning */
     int64_t lora; /* the rank; 0: no adapters */
     double lora_alpha, lora_dropout, epochs;

@@ -4,6 +4,7 @@
 
 #include "factors.h"
 #include "options.h"
+#include "schedules.h"
 #include "settings.h"
 
 /* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains
@@ -304,6 +305,13 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "zero-init", json_false());
     add_missing(object, "validation file", json_null());
     add_missing(object, "epochs", json_integer(0));
+    add_missing(object, "schedule", json_string("cosine"));
+    add_missing(object, "decay", json_real(chosen.decay));
+    add_missing(object, "plateau-factor", json_real(chosen.plateau_factor));
+    add_missing(object, "plateau-patience", json_integer(chosen.plateau_patience));
+    add_missing(object, "average", json_integer(0));
+    add_missing(object, "batch-from", json_integer(0));
+    add_missing(object, "batch-growth", json_real(chosen.batch_growth));
 }
 
 #define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
@@ -338,6 +346,9 @@ static void check_consistency(const json_t *object, const char *file)
         {"bigram", "0 or at least 2", chosen.bigram != 1},
         {"model.bigram_rows", "0 or at least 2", MODEL.bigram_rows != 1},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
+        {"schedule", "cosine, linear, wsd, wsd-sqrt, plateau or constant", is_schedule(chosen.schedule)},
+        {"batch-from", "0 to \"batch\", and a multiple of \"shards\"",
+         chosen.batch_from <= chosen.batch && chosen.batch_from % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
         {"length", "1 to \"model.length\"", chosen.length >= 1 && chosen.length <= MODEL.length},

@@ -16,10 +16,12 @@ typedef struct trainer {
     th_tokenizer *tokenizer;
     th_module *model;
     th_optimizer *optimizer;
+    th_weight_average *average; /* NULL: the model is used with its own weights */
     th_windows *training, *validation;
     th_tensor *tokens, *targets;    /* (B / shards, T) */
     th_tensor *starts;              /* likewise: the documents of the tokens, if the token file has marks */
     th_windows_position next;       /* of the training windows, in a checkpoint */
+    th_plateau_state plateau;       /* of --schedule plateau, in a checkpoint */
     double best;                    /* the lowest validation loss */
     int64_t evaluations_since_best; /* the number of evaluations since then */
     bool stopped;                   /* a signal has ended the training */
@@ -45,7 +47,8 @@ int export(int argc, char **argv);
 void make_model(trainer *t);
 /* Creates the tensors of a batch, or of a shard of it. */
 void make_batch(trainer *t);
-/* Creates the optimizer, AdamW, for all parameters that are not frozen. It decays matrices only. */
+/* Creates the optimizer, AdamW, for all parameters that are not frozen. It decays matrices only. With --average, also
+ * creates the averages. */
 void make_optimizer(trainer *t);
 
 /* -- adapters.c -- */

@@ -5,6 +5,7 @@
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "processes.h"
+#include "schedules.h"
 #include "trainer.h"
 #include "tuning.h"
 
@@ -46,15 +47,44 @@ static th_status add_batch(trainer *t, double *loss)
     return TH_OK;
 }
 
-/* Runs forward and backward on a shard of each of the step's batches, whose windows begin at first_window. */
-static th_status add_shard(trainer *t, th_windows_position start, th_shard *shard)
+/* Returns the first rows of a batch's tensor, or of a shard of it, as a view that the tape releases. */
+static th_tensor *first_rows(th_tensor *batch, int64_t rows)
 {
-    const int64_t windows_before = shard->index * (chosen.batch / chosen.shards);
+    return batch && rows < th_size(batch, 0) ? th_slice(batch, 0, 0, rows, 1) : batch;
+}
+
+/* Reads a batch of this number of windows, and runs forward and backward on it. */
+static th_status add_windows(const trainer *t, int64_t windows, double *loss)
+{
+    trainer part = *t;
+    part.tokens = first_rows(t->tokens, windows);
+    part.targets = first_rows(t->targets, windows);
+    part.starts = first_rows(t->starts, windows);
+    return next_batch(&part, t->training) ? th_error_code(t->ctx) : add_batch(&part, loss);
+}
+
+/* Runs forward and backward on a shard of each of the step's batches, whose windows begin at start. batch: the windows
+ * in each of them. */
+static th_status add_shard(trainer *t, th_windows_position start, int64_t batch, th_shard *shard)
+{
+    const int64_t windows = batch / chosen.shards, windows_before = shard->index * windows;
     for (int64_t i = 0; i < chosen.accumulate; i++)
-        if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * chosen.batch + windows_before) ||
-            next_batch(t, t->training) || add_batch(t, &shard->loss))
+        if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * batch + windows_before) ||
+            add_windows(t, windows, &shard->loss))
             return th_error_code(t->ctx);
     return TH_OK;
+}
+
+/* Updates the averages of the weights. With local steps, the processes have the same weights only after outer steps. */
+static th_status update_average(const trainer *t)
+{
+    return t->average && local_steps_divide(th_step(t->ctx)) ? th_weight_average_update(t->average) : TH_OK;
+}
+
+/* Exchanges the model's weights with their averages, if there are averages. */
+static th_status swap_average(const trainer *t)
+{
+    return t->average ? th_weight_average_swap(t->average) : TH_OK;
 }
 
 /* Runs one optimizer step over `accumulate` batches. All processes call this, also after an error: then the step is an
@@ -62,15 +92,15 @@ static th_status add_shard(trainer *t, th_windows_position start, th_shard *shar
 static th_status train_step(trainer *t)
 {
     const th_windows_position first_window = th_windows_where(t->training);
-    const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
-    th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
+    const int64_t batch = batch_at(th_step(t->ctx));
+    th_optimizer_set_learning_rate(t->optimizer, learning_rate_at(th_step(t->ctx), &t->plateau));
     for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
-        if (add_shard(t, first_window, &shard))
+        if (add_shard(t, first_window, batch, &shard))
             break;
     (void)should_stop_training(t->group, interrupted); /* the others learn of a signal with the step */
-    if (th_optimizer_step(t->optimizer) || th_windows_go_to(t->training, first_window))
+    if (th_optimizer_step(t->optimizer) || update_average(t) || th_windows_go_to(t->training, first_window))
         return th_error_code(t->ctx);
-    return th_windows_skip(t->training, chosen.accumulate * chosen.batch);
+    return th_windows_skip(t->training, chosen.accumulate * batch);
 }
 
 /* Adds the losses of the batch's tokens to *loss, in evaluation mode and without recording. */
@@ -105,28 +135,36 @@ th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *los
     return TH_OK;
 }
 
-/* Lists the named numbers that a checkpoint contains besides model and optimizer. */
-enum { NUMBERS = 4 };
-static void list_numbers(trainer *t, th_checkpoint_number *list)
+/* Lists the named numbers that a checkpoint contains besides model and optimizer. Returns how many. */
+enum { NUMBERS = 4, PLATEAU_NUMBERS = 5 };
+static int list_numbers(trainer *t, th_checkpoint_number *list)
 {
     list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->next.epoch};
     list[1] = (th_checkpoint_number){.name = "window", .integer = &t->next.index};
     list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
     list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->evaluations_since_best};
+    if (!has_plateau_schedule())
+        return NUMBERS;
+    list[4] = (th_checkpoint_number){.name = "plateau measurements", .integer = &t->plateau.measurements};
+    list[5] = (th_checkpoint_number){.name = "plateau bad", .integer = &t->plateau.bad};
+    list[6] = (th_checkpoint_number){.name = "plateau cooldown", .integer = &t->plateau.cooldown};
+    list[7] = (th_checkpoint_number){.name = "plateau best", .real = &t->plateau.best};
+    list[8] = (th_checkpoint_number){.name = "plateau rate", .real = &t->plateau.rate};
+    return NUMBERS + PLATEAU_NUMBERS;
 }
 
 /* Saves a checkpoint with the complete state of training, which all processes do together, or with the weights only. */
 static th_status save_checkpoint(trainer *t, const char *name, bool everything)
 {
-    th_checkpoint_number numbers[NUMBERS];
+    th_checkpoint_number numbers[NUMBERS + PLATEAU_NUMBERS];
     char *text = settings_to_json();
     const th_checkpoint checkpoint = {.model = t->model,
                                       .optimizer = everything ? t->optimizer : NULL,
+                                      .average = everything ? t->average : NULL,
                                       .configuration = text,
                                       .numbers = numbers,
-                                      .n_numbers = NUMBERS,
+                                      .n_numbers = list_numbers(t, numbers),
                                       .without_frozen = chosen.lora > 0};
-    list_numbers(t, numbers);
     t->next = th_windows_where(t->training);
     const th_status status = th_checkpoint_save(path_in(t->run, name), &checkpoint);
     free(text);
@@ -150,14 +188,25 @@ static void check_numbers(const trainer *t, const char *name)
     const struct {
         const char *name;
         int64_t value, max;
-    } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->evaluations_since_best, 1000000000}};
+    } counts[] = {{"step", th_step(t->ctx), 1000000000},
+                  {"worse", t->evaluations_since_best, 1000000000},
+                  {"plateau measurements", t->plateau.measurements, 1000000000},
+                  {"plateau bad", t->plateau.bad, 1000000000},
+                  {"plateau cooldown", t->plateau.cooldown, 1000000000}};
     char problem[400];
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value < 0 || counts[i].value > counts[i].max) {
             snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld; it must be 0 to %lld", path_in(t->run, name),
                      counts[i].name, (long long)counts[i].value, (long long)counts[i].max);
             give_up(PROGRAM, problem);
         }
+    if (!(t->plateau.rate >= 0 && t->plateau.rate <= chosen.lr) || isnan(t->plateau.best)) {
+        snprintf(problem, sizeof problem,
+                 "%.200s: \"plateau rate\" is %g and \"plateau best\" is %g; the rate must be 0 to %g, and the other a "
+                 "number",
+                 path_in(t->run, name), t->plateau.rate, t->plateau.best, chosen.lr);
+        give_up(PROGRAM, problem);
+    }
     if (isnan(t->best) || t->best < 0) {
         snprintf(problem, sizeof problem, "%.200s: \"best\" is %g; it must be 0 or more", path_in(t->run, name),
                  t->best);
@@ -167,10 +216,12 @@ static void check_numbers(const trainer *t, const char *name)
 
 th_status load_checkpoint(trainer *t, const char *name)
 {
-    th_checkpoint_number numbers[NUMBERS];
-    const th_checkpoint checkpoint = {
-        .model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
-    list_numbers(t, numbers);
+    th_checkpoint_number numbers[NUMBERS + PLATEAU_NUMBERS];
+    const th_checkpoint checkpoint = {.model = t->model,
+                                      .optimizer = t->optimizer,
+                                      .average = t->average,
+                                      .numbers = numbers,
+                                      .n_numbers = list_numbers(t, numbers)};
     if (th_checkpoint_load(path_in(t->run, name), &checkpoint))
         return th_error_code(t->ctx);
     check_numbers(t, name);
@@ -186,22 +237,37 @@ static th_status report_model(trainer *t, double loss, bool best)
     return report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer);
 }
 
-/* Evaluates the model and saves a checkpoint. Every process computes the same loss, so that all take the same
+/* Reduces the learning rate if the schedule asks for it. */
+static void note_measurement(trainer *t, double loss)
+{
+    const th_plateau_schedule schedule = plateau_schedule();
+    const double before = t->plateau.rate;
+    if (!has_plateau_schedule())
+        return;
+    const double rate = th_schedule_plateau(loss, &schedule, &t->plateau);
+    if (before > 0 && rate < before)
+        th_progress_note(t->report.bar, "step %lld  learning rate %g", (long long)th_step(t->ctx), rate);
+}
+
+/* Evaluates the model, with the averages of its weights if there are any, and saves a checkpoint. Every process computes the same loss, so that all take the same
  * decisions. The first one reports it. */
 static th_status evaluate_and_save(trainer *t)
 {
     double loss;
     report_pause(&t->report);
-    const bool evaluated = evaluate(t, t->validation, chosen.eval_batches, &loss) == TH_OK;
+    const bool evaluated = swap_average(t) == TH_OK && evaluate(t, t->validation, chosen.eval_batches, &loss) == TH_OK;
     const bool best = evaluated && loss < t->best;
     if (evaluated && chosen.marked && th_step(t->ctx) == 0 && is_first_process(t))
         print_initial_loss(t, loss);
     if (evaluated)
         t->evaluations_since_best = best ? 0 : t->evaluations_since_best + 1;
+    if (evaluated)
+        note_measurement(t, loss);
     if (best)
         t->best = loss;
     if (evaluated && is_first_process(t))
         (void)report_model(t, loss, best);
+    (void)swap_average(t); /* after an error it does nothing, and the save reports the error */
     if (save_newest_checkpoint(t))
         return th_error_code(t->ctx);
     report_resume(&t->report);
@@ -281,9 +347,14 @@ static void on_hang_up(int signal_number)
     interrupted = signal_number;
 }
 
-/* Prints the result of training, and the loss on the whole validation text. */
+/* Prints the result of training, and the loss on the whole validation text. The model then has its averages. */
 static void print_training_result(trainer *t, double seconds)
 {
+    require_ok(t, swap_average(t));
+    if (t->average)
+        fprintf(stderr,
+                PROGRAM ": the losses, the samples and best.safetensors are those of averaged weights (--average %g)\n",
+                chosen.average);
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
         fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations did not improve on an earlier one\n",
                 (long long)t->evaluations_since_best);
@@ -362,7 +433,7 @@ th_status run_memory_trial(trainer *t, bool evaluate_only)
         for (int64_t i = 0; i < chosen.accumulate; i++)
             if (add_batch(t, &shard.loss))
                 return th_error_code(t->ctx);
-    if (th_optimizer_step(t->optimizer))
+    if (th_optimizer_step(t->optimizer) || update_average(t))
         return th_error_code(t->ctx);
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
 }
