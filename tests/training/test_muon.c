@@ -369,6 +369,31 @@ START_TEST(frozen_matrices_do_not_change)
 }
 END_TEST
 
+/* Steps with some of the matrices give them the bits of steps with all. */
+START_TEST(matrices_do_not_depend_on_each_other)
+{
+    enum { LAYERS = 5 };
+    th_module *all = th_module_list_new(ctx), *some = th_module_list_new(ctx);
+    for (int i = 0; i < LAYERS; i++) {
+        th_module_list_add(all, dense_new());
+        th_module_list_add(some, dense_new());
+    }
+    th_optimizer *o = th_muon_new(all, &usual), *other = th_muon_new(some, &usual);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < LAYERS; i++) {
+            ck_assert_int_eq(backward(th_module_list_at(all, i), i + 1), TH_OK);
+            if (i != turn && i != 1)
+                ck_assert_int_eq(backward(th_module_list_at(some, i), i + 1), TH_OK);
+        }
+        ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+        ck_assert_int_eq(th_optimizer_step(other), TH_OK);
+    }
+    ck_assert_uint_eq(th_module_crc32c(th_module_list_at(some, 3)), th_module_crc32c(th_module_list_at(all, 3)));
+    ck_assert_uint_eq(th_module_crc32c(th_module_list_at(some, 4)), th_module_crc32c(th_module_list_at(all, 4)));
+    ck_assert_double_eq(at(th_module_list_at(some, 1), "weight", 1), (double)(float)cos(1));
+}
+END_TEST
+
 /* -- memory -- */
 
 START_TEST(matrices_have_one_moment)
@@ -465,6 +490,7 @@ int main(void)
     tcase_add_test(tests, huge_gradients_give_finite_steps);
     tcase_add_test(tests, a_matrix_without_gradient_only_decays);
     tcase_add_test(tests, frozen_matrices_do_not_change);
+    tcase_add_test(tests, matrices_do_not_depend_on_each_other);
     tcase_add_test(tests, matrices_have_one_moment);
     tcase_add_test(tests, moments_follow_a_conversion);
     tcase_add_test(tests, a_conversion_of_one_matrix_moves_its_moment);
