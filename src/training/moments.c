@@ -171,10 +171,13 @@ static bool fits(const th_optimizer *o, const th_moments *m)
         return false;
     for (int64_t i = 0; o->matrices && i < o->count; i++) {
         const th_parameter_entry *entry = last_entry(&o->parameters[i]);
-        bool listed = false;
-        for (int64_t k = 0; k < m->n_matrices; k++)
-            listed |= m->matrix[k].begin == entry->offset && m->matrix[k].end == entry->offset + entry->bytes;
-        if (entry->block == m->block && listed != (o->parameters[i].parts > 0))
+        const size_t end = entry->offset + entry->bytes;
+        bool listed = false, overlaps = false;
+        for (int64_t k = 0; k < m->n_matrices; k++) {
+            listed |= m->matrix[k].begin == entry->offset && m->matrix[k].end == end;
+            overlaps |= m->matrix[k].begin < end && entry->offset < m->matrix[k].end;
+        }
+        if (entry->block == m->block && (o->parameters[i].parts > 0 ? !listed : overlaps))
             return false;
     }
     return true;

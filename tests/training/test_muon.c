@@ -450,6 +450,36 @@ START_TEST(a_conversion_of_one_matrix_moves_its_moment)
 }
 END_TEST
 
+/* A vector, alone or with its matrix, moves to where a larger matrix was that has been freed. The moments of that block have
+ * no second moment there. */
+START_TEST(a_conversion_reuses_the_place_of_a_freed_matrix)
+{
+    const th_dense_layer_options no_bias = {.no_bias = true};
+    th_module *m = th_module_list_new(ctx), *last = _i ? th_rms_norm_new(ctx, 3, NULL) : th_dense_new(ctx, 3, 3, NULL);
+    th_module *layer[] = {th_dense_new(ctx, 3, 3, NULL), th_dense_new(ctx, 3, 20, &no_bias), last};
+    for (int i = 0; i < 3; i++)
+        th_module_list_add(m, layer[i]);
+    th_optimizer *o = th_muon_new(m, &usual);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(backward(layer[i], 1), TH_OK);
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK);
+    float before[3];
+    memcpy(before, th_moment_part_of(&o->parameters[o->count - 1], 1).data, sizeof before);
+    ck_assert_int_eq(th_module_cast(layer[0], TH_FLOAT64), TH_OK);
+    ck_assert_int_eq(th_module_cast(layer[1], TH_FLOAT64), TH_OK);
+    th_module_free(layer[1]);
+    ck_assert_int_eq(th_module_cast(last, TH_FLOAT64), TH_OK);
+    const th_optimizer_parameter *vector = &o->parameters[o->count - 1];
+    const th_moment_part after = th_moment_part_of(vector, 1);
+    const char *first = vector->moments->moment[1];
+    ck_assert_int_eq(vector->tensor->ndim, 1);
+    ck_assert(after.data >= first &&
+              after.data + after.end <= first + th_moment_offset(vector->moments, 1, vector->moments->end));
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq(((const double *)(const void *)after.data)[i], (double)before[i]);
+}
+END_TEST
+
 START_TEST(shapes_only_contexts_forecast_the_memory)
 {
     int64_t bytes[2];
@@ -494,6 +524,7 @@ int main(void)
     tcase_add_test(tests, matrices_have_one_moment);
     tcase_add_test(tests, moments_follow_a_conversion);
     tcase_add_test(tests, a_conversion_of_one_matrix_moves_its_moment);
+    tcase_add_loop_test(tests, a_conversion_reuses_the_place_of_a_freed_matrix, 0, 2);
     tcase_add_test(tests, shapes_only_contexts_forecast_the_memory);
     return run_suites();
 }
