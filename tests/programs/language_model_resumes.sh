@@ -8,7 +8,8 @@ trap 'rm -rf "$out"' EXIT
 
 awk 'BEGIN { for (i = 0; i < 1500; i++) printf "line %d of %s\n", i, i % 7 ? "some text" : "others" }' >"$out/text"
 options="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --accumulate 2 --dropout 0.1 --warmup 5 --steps 1500
-    --eval-every 60 --eval-batches 2 --log-every 5 --sample-tokens 30 --patience 100 --quiet"
+    --eval-every 60 --eval-batches 2 --log-every 5 --sample-tokens 30 --patience 100 --quiet
+    --schedule plateau --average 0.99 --batch-from 2"
 
 train() { # train RUN THREADS: starts it in the background; $! is the process
     # shellcheck disable=SC2086 # options are words

@@ -31,6 +31,10 @@ awk -v a="$after" -v b="$before" 'BEGIN { exit !(a < 0.7 * b) }' || fail "the lo
 
 # -- the tuned run and its export agree --
 expect 0 "loss=$after" "$program" eval run
+expect 0 'loss=' "$program" eval run --last # the newest checkpoint has an optimizer too
+expect 0 '' "$program" tune model data.jsonl averaged --epochs 6 --lr 0.01 --average 0.9 --quiet --sample-tokens 0 --threads 1
+averaged=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
+expect 0 "loss=$averaged" "$program" eval averaged --last
 expect 0 'perplexity' "$program" eval run --text data.jsonl
 all=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
 expect 0 '' "$program" export run merged
