@@ -86,6 +86,8 @@ static void export_run(const char *run, const char *checkpoint, const char *fold
     chat_files files = {.count = 0};
     open_run(&t, run, checkpoint, true);
     protect_sources(run, folder);
+    if (chosen.average > 0)
+        fprintf(stderr, PROGRAM ": exports averaged weights (--average %g)\n", chosen.average);
     if (adapter) {
         export_adapter(&t, folder, export_options.family);
     } else {

@@ -53,13 +53,13 @@ int resume(int argc, char **argv)
 {
     int64_t steps = 0, threads = 0;
     bool quiet = false;
-    const program_option options[] = {{"steps",
-                                       "in all; the learning rates change to those of this total; 0: as the run began",
-                                       .integer = &steps, .low = 0, .high = 1e9},
-                                      {"threads", "0: as the run began", .integer = &threads, .low = 0, .high = 1024},
-                                      {"quiet", "no progress line", .flag = &quiet},
-                                      NO_MAPPING_OPTION,
-                                      {0}};
+    const program_option options[] = {
+        {"steps", "in all; learning rates and batches change to those of this total; 0: as the run began",
+         .integer = &steps, .low = 0, .high = 1e9},
+        {"threads", "0: as the run began", .integer = &threads, .low = 0, .high = 1024},
+        {"quiet", "no progress line", .flag = &quiet},
+        NO_MAPPING_OPTION,
+        {0}};
     const char *run = NULL;
     if (parse_options_and_words(
             argc, argv, PROGRAM,

@@ -28,7 +28,7 @@ void check_batch_from(void)
 {
     char problem[200];
     if (chosen.batch_from > chosen.batch) {
-        snprintf(problem, sizeof problem, "--batch-from %lld is more than --batch %lld, to which the batch grows",
+        snprintf(problem, sizeof problem, "--batch-from %lld is more than --batch %lld; the batch can only grow",
                  (long long)chosen.batch_from, (long long)chosen.batch);
         refuse(PROGRAM, problem, "");
     }

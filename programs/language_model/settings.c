@@ -130,7 +130,7 @@ const program_option run_options[] = {
     {"average",
      "decay of an exponential moving average (EMA) of the weights, such as 0.999, which is evaluated, sampled and "
      "exported; with --local-steps, of the joined weights; 0: none",
-     .real = &chosen.average, .low = 0, .high = 0.9999999},
+     .real = &chosen.average, .low = 0, .high = 0.99999},
     {"batch-from", "windows in a batch of the first step; the batch grows to --batch; 0: it does not grow",
      .integer = &chosen.batch_from, .low = 0, .high = 1e6},
     {"batch-growth", "share of the steps in which the batch grows", .real = &chosen.batch_growth, .low = 1e-6,

@@ -352,8 +352,7 @@ static void print_training_result(trainer *t, double seconds)
 {
     require_ok(t, swap_average(t));
     if (t->average)
-        fprintf(stderr,
-                PROGRAM ": the losses, the samples and best.safetensors are those of averaged weights (--average %g)\n",
+        fprintf(stderr, PROGRAM ": evaluations, samples and best.safetensors use averaged weights (--average %g)\n",
                 chosen.average);
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
         fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations did not improve on an earlier one\n",

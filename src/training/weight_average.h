@@ -1,4 +1,4 @@
-/* The internal state of averages of weights. Each average has memory of its own. weight_average.c updates averages,
+/* The internal state of averages of weights. The memory of each average is separate. weight_average.c updates averages,
  * weight_average_list.c follows their parameters. */
 #ifndef TH_TRAINING_WEIGHT_AVERAGE_H
 #define TH_TRAINING_WEIGHT_AVERAGE_H
@@ -10,7 +10,7 @@
 /* One parameter. */
 typedef struct th_averaged_parameter {
     th_tensor_impl *tensor;
-    int64_t updates; /* of its average; 0: it has none yet */
+    int64_t updates; /* of its average; 0: the average has not begun */
     void *data;      /* the average, contiguous; NULL without memory, and in a shapes-only context */
     size_t bytes;    /* 0: without memory */
     void *reserved;  /* memory of another type, for the average of a parameter that will move */

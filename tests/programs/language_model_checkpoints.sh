@@ -95,4 +95,9 @@ hostile 'the next window of epoch [0-9]* must be 0 to [0-9]*; it is 900000' '\"w
 hostile '"worse" is 9223372036854775807; it must be 0 to 1000000000' '\"worse\":' '\"worse\":9223372036854775807,\"o\":' resume
 hostile '"best" is nan; it must be 0 or more' '\"best\":' '\"best\":\"nan\",\"o\":' resume
 hostile '"step" is 4000000000; it must be 0 to 1000000000' '\"step\":40' '\"step\":4000000000' resume
+rm -rf one
+expect 0 '' train one --schedule plateau --keep 1
+hostile '"plateau rate" is 5 and "plateau best" is [0-9.]*; the rate must be 0 to 0.003' '\"plateau rate\":' '\"plateau rate\":5,\"o\":' resume
+hostile '"plateau best" is nan; ' '\"plateau best\":' '\"plateau best\":\"nan\",\"o\":' resume
+hostile '"plateau bad" is -1; it must be 0 to 1000000000' '\"plateau bad\":' '\"plateau bad\":-1,\"o\":' resume
 echo "all checks passed"

@@ -67,7 +67,7 @@ for step in 1 20 60; do
         "$(grep -o '"loss/train": [0-9.e-]*' plain/log.jsonl | sed -n ${step}p)" ] || fail "the averages change the training"
 done
 expect 0 "loss=$loss " "$program" eval averaged --last
-expect 0 "" "$program" export averaged model --last
+expect 0 'exports averaged weights (--average 0.9)' "$program" export averaged model --last
 "$program" eval averaged --last --text text >of_run
 "$program" eval model --text text >of_model 2>/dev/null
 grep -q 'loss=' of_run && cmp of_run of_model || fail "export has other weights: $(cat of_run of_model)"

@@ -74,7 +74,7 @@ th_array th_average_array(const th_weight_average *average, const th_listed_para
 void th_average_name(const th_listed_parameter *p, char name[TH_AVERAGE_NAME_SIZE]);
 /* Returns a checksum of all averages that the checkpoint has. */
 uint32_t th_averages_crc32c(const th_weight_average *average, const th_parameter_list *list);
-/* Returns the average in the file; NULL if it has none. */
+/* Returns the average in the file; NULL if the file does not have it. */
 const th_safetensors_entry *th_average_in_file(const th_safetensors *file, const th_listed_parameter *p);
 /* Reports the differences between the averages in the file and `average`, which may be NULL. */
 void th_averages_compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,

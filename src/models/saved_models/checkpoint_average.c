@@ -102,8 +102,8 @@ void th_averages_compare(const th_safetensors *file, const json_t *state, const 
 {
     const json_t *saved = json_object_get(state, "average");
     if ((saved == NULL) != (c->average == NULL))
-        th_report_difference(d, TH_OTHER_OPTION, "different option: there are %s averages in the file, and %s here",
-                             saved ? "weight" : "no", saved ? "none" : "some");
+        th_report_difference(d, TH_OTHER_OPTION, "different option: the file %s averages of weights, the program %s",
+                             saved ? "has" : "lacks", saved ? "does not" : "has them");
     else if (c->average && !c->other_options)
         compare_options(saved, &c->average->options, d);
     for (int64_t i = 0; c->average && saved && i < list->count; i++)

@@ -125,7 +125,7 @@ START_TEST(other_averages_are_differences)
 {
     train(1);
     save_averaged();
-    expect_status(load(), TH_ERROR_FILE, "there are weight averages in the file, and none here");
+    expect_status(load(), TH_ERROR_FILE, "the file has averages of weights, the program does not");
     average = th_weight_average_new(model, &(th_weight_average_options){.decay = 0.5});
     expect_status(load_averaged(), TH_ERROR_FILE, "different option");
     ck_assert_ptr_nonnull(strstr(lines, "the decay of the averages is 0.9"));
@@ -134,7 +134,7 @@ START_TEST(other_averages_are_differences)
     c.other_options = true;
     ck_assert_int_eq(th_checkpoint_load(path, &c), TH_OK);
     save();
-    expect_status(load_averaged(), TH_ERROR_FILE, "there are no averages in the file, and some here");
+    expect_status(load_averaged(), TH_ERROR_FILE, "the file lacks averages of weights, the program has them");
 }
 END_TEST
 

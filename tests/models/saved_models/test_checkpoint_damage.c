@@ -86,6 +86,12 @@ START_TEST(an_invalid_state_is_rejected)
          "the optimizer needs \"options\", an object"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
          "\"steps\" has another type"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null,\"average\":[]}", "\"decay\" is missing"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null,\"average\":{\"decay\":1,\"warm_up\":false}}",
+         "\"decay\" is 1; it must be at least 0 and less than 1"},
+        {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1,\"group\":0,"
+         "\"frozen\":false,\"averaged\":-1}}}",
+         "\"averaged\" is -1, outside 0"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null}",
          "different optimizer: none in the file, adam_w here; missing: the number \"position\"; missing: the number "
          "\"best\" (in all: 2 missing, 1 different options)"},
