@@ -40,7 +40,7 @@ export MALLOC_TOP_PAD_=1073741824 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_
 
 round=1
 while [ "$round" -le "$rounds" ]; do
-    "$build/programs/language_model" train "$text" "$out/run" --force --quiet --threads "$threads" >"$out/ours"
+    "$build/programs/language_model" train "$text" "$out/run" --recipe nanogpt --force --quiet --threads "$threads" >"$out/ours"
     echo "tapehead $(grep -o ' seconds=[0-9.]*' "$out/ours") $(grep -o 'best=[0-9.]*' "$out/ours")"
     for variant in default fused compiled; do
         "$python" "$root/bench/torch_language_model.py" "$text" --variant "$variant" --threads "$threads" ||

@@ -61,7 +61,7 @@ done
 train() { # train NAME [OPTION...]: appends "NAME seed loss" to losses
     name=$1
     shift
-    "$build/programs/language_model" train "$text" "$out/run" --force --quiet --seed "$seed" --steps "$steps" \
+    "$build/programs/language_model" train "$text" "$out/run" --recipe nanogpt --force --quiet --seed "$seed" --steps "$steps" \
         --threads "$threads" --eval-every "$steps" --eval-batches 1 --sample-tokens 0 "$@" >"$out/printed"
     line="$name $seed $(sed -n 's/.*: loss=\([0-9.]*\).*/\1/p' "$out/printed")"
     echo "language model, $line, $(sed -n 's/.* seconds=\([0-9.]*\).*/\1/p' "$out/printed") s"

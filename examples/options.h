@@ -192,18 +192,18 @@ static inline void finish_output(const char *program)
         give_up(program, "standard output could not be written");
 }
 
-/* Writes a word to standard error, quoted if a shell would otherwise read another word. */
-static inline void print_shell_word(const char *word)
+/* Writes a word, quoted if a shell would otherwise read another word. */
+static inline void write_shell_word(FILE *file, const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
     if (*word && word[strspn(word, plain)] == 0) {
-        fputs(word, stderr);
+        fputs(word, file);
         return;
     }
-    fputc('\'', stderr);
+    fputc('\'', file);
     for (; *word; word++)
-        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, stderr);
-    fputc('\'', stderr);
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, file);
+    fputc('\'', file);
 }
 
 /* Prints that the program wrote this file. The path is relative to the directory where the user started the program. */
@@ -213,12 +213,12 @@ static inline void print_written(const char *path)
     fprintf(stderr, "wrote: %s\n", path);
 }
 
-/* Prints a command to run next, so that it can be pasted into the shell that started this program. It runs `program`,
+/* Prints `label` and a command, so that it can be pasted into the shell that started this program. It runs `program`,
  * an example (often this one), with `words`, which end with NULL.
  *
  * scripts/run.sh leaves its own path in TAPEHEAD_RUN: then the command begins with that script. Otherwise the example
  * is in the directory of argv[0]. If that directory has no such program, nothing is printed. */
-static inline void print_next(const char *argv0, const char *program, const char *const *words)
+static inline void print_command(const char *label, const char *argv0, const char *program, const char *const *words)
 {
     const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');
     const size_t size = strlen(argv0) + strlen(program) + 1;
@@ -228,17 +228,23 @@ static inline void print_next(const char *argv0, const char *program, const char
     snprintf(path, size, "%.*s%s", slash ? (int)(slash + 1 - argv0) : 0, argv0, program);
     if (script || !slash || access(path, X_OK) == 0) {
         fflush(stdout);
-        fputs("next:  ", stderr);
-        print_shell_word(script ? script : path);
+        fputs(label, stderr);
+        write_shell_word(stderr, script ? script : path);
         if (script)
             fprintf(stderr, " %s", program);
         for (; *words; words++) {
             fputc(' ', stderr);
-            print_shell_word(*words);
+            write_shell_word(stderr, *words);
         }
         fputc('\n', stderr);
     }
     free(path);
+}
+
+/* Prints a command to run next, as print_command. */
+static inline void print_next(const char *argv0, const char *program, const char *const *words)
+{
+    print_command("next:  ", argv0, program, words);
 }
 
 #endif

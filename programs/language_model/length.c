@@ -47,8 +47,8 @@ static int64_t default_batch(int64_t length)
     return chosen.shards * (windows_per_shard < 1 ? 1 : windows_per_shard);
 }
 
-/* Returns whether windows of this length fit into the memory, measured in a shapes-only context. */
-static bool fits_into_memory(bool evaluate_only)
+/* (It measures in a shapes-only context.) */
+bool fits_into_memory(bool evaluate_only)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = parse_precision(PROGRAM, chosen.precision)};

@@ -8,7 +8,7 @@
 #include "schedules.h"
 #include "settings.h"
 
-static double monotonic_seconds(void)
+double monotonic_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

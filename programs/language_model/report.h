@@ -29,6 +29,8 @@ _Noreturn void give_up_file(const char *path, const char *what);
  * stay in its folder. */
 void create_folder(const char *path);
 
+/* Returns the seconds of a monotonic clock. */
+double monotonic_seconds(void);
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);
 /* Reports a step of the optimizer. */

@@ -151,6 +151,7 @@ static void remove_evaluation(void)
                                         WITH_UNFINISHED(NEWEST_CHECKPOINT),
                                         WITH_UNFINISHED("curves.svg"),
                                         WITH_UNFINISHED("log.jsonl"),
+                                        WITH_UNFINISHED("command.txt"),
                                         "config.json",
                                         "text.tokens",
                                         new_run.events};
@@ -175,6 +176,7 @@ static void remove_first_files(void)
                                             WITH_UNFINISHED("special_tokens_map.json"),
                                             WITH_UNFINISHED("generation_config.json"),
                                             WITH_UNFINISHED("chat_template.jinja"),
+                                            WITH_UNFINISHED("command.txt"),
                                             WITH_UNFINISHED("config.json"),
                                             "text.tokens"};
     remove_list(new_run.folder, tokens, sizeof tokens / sizeof *tokens);
@@ -249,8 +251,8 @@ static void remove_old_run(const char *run)
 {
     /* config.json marks the files as a run's, so it is removed last. */
     static const char *const files[] = {
-        "*.safetensors", "*.safetensors.damaged", "events.out.tfevents.*", "log.jsonl", "curves.svg", "config.json",
-        "text.tokens"};
+        "*.safetensors", "*.safetensors.damaged", "events.out.tfevents.*", "log.jsonl",
+        "curves.svg",    "command.txt",           "config.json",           "text.tokens"};
     if (access(path_in(run, "config.json"), F_OK) != 0)
         return;
     struct stat samples;
@@ -357,10 +359,11 @@ static void choose_end_token(trainer *t)
         chosen.end_token = -1;
 }
 
-/* Copies the model's sizes to the options of new models, so that config.json shows the same sizes. */
-static void copy_model_options(void)
+void size_model(const trainer *t)
 {
-    const th_language_model_options *model = &chosen.model;
+    th_language_model_options *model = &chosen.model;
+    if (!chosen.from)
+        model->vocabulary = th_tokenizer_size(t->tokenizer);
     chosen.vocabulary = model->vocabulary;
     chosen.layers = model->layers;
     chosen.heads = model->heads;
@@ -370,20 +373,16 @@ static void copy_model_options(void)
     chosen.llama = model->block.norm == TH_RMS_NORM && model->block.gated && model->block.scores.rotary;
 }
 
-void choose_model(trainer *t, const texts *text, bool other_tokenizer)
+void choose_tokenizer(trainer *t, const texts *text, bool other_tokenizer)
 {
     if (chosen.from)
         use_pretrained_options(t);
     t->tokenizer = make_tokenizer(t->ctx, text);
     require_no_error(t);
-    if (!chosen.from)
-        chosen.model.vocabulary = th_tokenizer_size(t->tokenizer);
-    else {
-        if (!other_tokenizer)
-            refuse_other_tokenizer(t);
+    if (chosen.from && !other_tokenizer)
+        refuse_other_tokenizer(t);
+    if (chosen.from)
         compare_vocabularies(t, chosen.from);
-    }
-    copy_model_options();
     choose_end_token(t);
 }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan.h"
 #include "processes.h"
-#include "trainer.h"
 #include "tuning.h"
 
 static bool force, only_memory, quiet, other_tokenizer;
@@ -17,7 +17,18 @@ static int64_t longest_document_tokens; /* tokens of the longest document */
 /* Returns the number of a text's tokens that are for training. The rest is for validation. The text is encoded. */
 static int64_t count_training_tokens(const texts *text, int64_t tokens)
 {
-    return text->held_out > 0 ? chosen.training_tokens : tokens - (int64_t)ceil((double)tokens * chosen.validation);
+    if (text->held_out > 0)
+        return chosen.training_tokens;
+    limit_validation(tokens);
+    return tokens - (int64_t)ceil((double)tokens * chosen.validation);
+}
+
+/* Completes the plan of a run, and sizes the model. */
+static void complete_model(const trainer *t, int64_t tokens)
+{
+    if (!has_recipe())
+        size_model(t);
+    complete_plan(t, tokens);
 }
 
 /* Finds out what the texts are: examples, documents that are packed, or one text that is cut anywhere. */
@@ -54,12 +65,16 @@ static void print_memory_forecast(const trainer *t)
 static void forecast_memory(trainer *t, const char *const *words, int count)
 {
     texts text = open_texts(words, count, chosen.validation_file);
+    int64_t tokens = 0;
     detect_kind(&text);
-    choose_model(t, &text, other_tokenizer);
-    if (chosen.from && chosen.length == 0)
-        choose_windows(chosen.marked ? MARKED_LENGTH : count_training_tokens(&text, count_tokens(t, &text)), false);
-    else if (chosen.from)
-        choose_windows(0, false);
+    choose_tokenizer(t, &text, other_tokenizer);
+    if (has_recipe() || (chosen.from && chosen.length == 0 && !chosen.marked)) {
+        tokens = count_tokens(t, &text);
+        chosen.training_tokens = count_training_tokens(&text, tokens);
+    }
+    complete_model(t, tokens);
+    if (chosen.from)
+        choose_windows(chosen.marked ? MARKED_LENGTH : chosen.training_tokens, false);
     close_texts(&text);
     make_model(t);
     make_batch(t);
@@ -75,7 +90,8 @@ static void check_length(const texts *text, int64_t tokens)
 {
     char problem[600], advice[80] = "";
     const long long training = chosen.training_tokens, held_out = tokens - training;
-    if (training > chosen.length && held_out > 1)
+    const long long length = chosen.length == 0 && has_recipe() ? 1 : chosen.length; /* the plan chooses a short one */
+    if (training > length && held_out > 1)
         return;
     if (held_out <= 1)
         snprintf(advice, sizeof advice, text->held_out > 0 ? " for --validation" : ", or a larger --validation");
@@ -85,7 +101,7 @@ static void check_length(const texts *text, int64_t tokens)
         problem, sizeof problem,
         "%.200s is too short: of its %lld tokens, %lld are for training, which needs %lld (--length and 1 more), and "
         "%lld for validation, which needs 2. Give more text%s",
-        text->name, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
+        text->name, (long long)tokens, training, length + 1, held_out, advice);
     give_up(PROGRAM, problem);
 }
 
@@ -99,8 +115,8 @@ static void check_both_texts(const texts *text, int64_t tokens)
         give_up(PROGRAM, problem);
 }
 
-/* Writes the tokens of the text. The last ones are for validation. */
-static void write_tokens(trainer *t, const texts *text)
+/* Writes the tokens of the text. The last ones are for validation. Returns their number. */
+static int64_t write_tokens(trainer *t, const texts *text)
 {
     const char *path = path_in(t->run, NEXT_TOKENS);
     require_ok(t, has_examples ? encode_instructions(t, text, chosen.from, path)
@@ -116,8 +132,7 @@ static void write_tokens(trainer *t, const texts *text)
         longest_document_tokens = longest_document(t, file);
     th_token_file_close(file);
     require_no_error(t);
-    if (!chosen.marked)
-        check_length(text, tokens);
+    return tokens;
 }
 
 /* Returns the number of tokens that a window should have. Documents stay whole, and share windows. */
@@ -151,9 +166,12 @@ static void make_model_and_optimizer(trainer *t)
 static void begin_run(trainer *t, const texts *text)
 {
     chat_files files;
-    choose_model(t, text, other_tokenizer);
+    choose_tokenizer(t, text, other_tokenizer);
     print_documents(t, text);
-    write_tokens(t, text);
+    const int64_t tokens = write_tokens(t, text);
+    if (!chosen.marked)
+        check_length(text, tokens);
+    complete_model(t, tokens);
     if (chosen.from)
         choose_windows(window_tokens(), false);
     if (has_examples && longest_document_tokens > chosen.length + 1)
@@ -192,6 +210,8 @@ static int train_run(trainer *t, const char *const *words, int count)
         create_run_folder(t->run, force);
         begin_run(t, &text);
         close_texts(&text);
+        if (has_plan())
+            write_command(t, words, count);
     }
     wait_for_first(t);
     if (!is_first_process(t))
@@ -247,6 +267,7 @@ static const char tune_help[] =
 static int run_subcommand(int argc, char **argv)
 {
     static const program_option extra_options[] = {
+        PLAN_OPTIONS,
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
         {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print the memory that training would take, and exit", .flag = &only_memory},
@@ -256,9 +277,9 @@ static int run_subcommand(int argc, char **argv)
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         give_up(PROGRAM, "out of memory");
-    int count =
-        parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
-                                tuning ? tuning_options(extra_options) : append_options(extra_options), words, argc);
+    int count = parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
+                                        tuning ? tuning_options(&extra_options[2]) : planned_options(extra_options),
+                                        words, argc);
     if (tuning)
         count = take_model_folder(words, count);
     if (count < 1)
@@ -267,7 +288,7 @@ static int run_subcommand(int argc, char **argv)
         detect_examples(words, count > 1 ? count - 1 : 1);
     if (was_given.steps && !was_given.epochs)
         chosen.epochs = 0;
-    complete_settings();
+    begin_plan(tuning);
     const th_context_options options = {.seed = (uint64_t)chosen.seed,
                                         .threads = (int)chosen.threads,
                                         .shapes_only = only_memory,

@@ -84,7 +84,11 @@ int run_training(trainer *t, bool resume);
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 /* Loads the complete state of training from a checkpoint. */
 th_status load_checkpoint(trainer *t, const char *name);
-/* Evaluates a batch, trains for a step and generates a sample, to measure memory. evaluate_only: only evaluates. */
+/* Evaluates the current batch, trains for a step on it, and generates a sample, to measure what they take. */
+th_status run_trial_evaluation(trainer *t);
+th_status run_trial_step(trainer *t);
+th_status run_trial_sample(trainer *t);
+/* Runs all three, to measure memory. evaluate_only: only evaluates. */
 th_status run_memory_trial(trainer *t, bool evaluate_only);
 
 /* -- run.c: the folder of a run -- */
@@ -128,9 +132,11 @@ void write_settings(const trainer *t);
 void read_settings(const trainer *t);
 /* Loads the run's tokenizer. Ends the program if it was changed. */
 void load_tokenizer(trainer *t);
-/* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
- * program if the tokenizer is not the one of the model in the folder, unless other_tokenizer. */
-void choose_model(trainer *t, const texts *text, bool other_tokenizer);
+/* Chooses the tokenizer for the text, and the options of a model that comes from a folder. Ends the program if the
+ * tokenizer is not the one of the model in the folder, unless other_tokenizer. */
+void choose_tokenizer(trainer *t, const texts *text, bool other_tokenizer);
+/* Sets the model's options that depend on the tokenizer. config.json then has the sizes of the model. */
+void size_model(const trainer *t);
 /* -- folder.c -- */
 /* Ends the program because a path is not the folder of what is wanted ("a run", "a model"), with what it is instead and
  * what to do. */
@@ -153,6 +159,8 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 size_t machine_memory(void);
 /* Writes a number of bytes for readers, such as "14.6 MiB", into text [size]. Returns text. */
 const char *spell_bytes(size_t bytes, char *text, size_t size);
+/* Returns whether training, or only evaluation, with these settings fits into half of the memory. */
+bool fits_into_memory(bool evaluate_only);
 /* Chooses --length and --batch for a pretrained model unless they are given, and prints them to standard error. tokens:
  * the number of tokens for training; with evaluate_only, for measuring. */
 void choose_windows(int64_t tokens, bool evaluate_only);

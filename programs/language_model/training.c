@@ -417,22 +417,35 @@ int run_training(trainer *t, bool resume)
     return t->stopped && interrupted ? 128 + interrupted : EXIT_SUCCESS;
 }
 
-/* -- measuring memory -- */
+/* -- measuring memory and time -- */
 
-th_status run_memory_trial(trainer *t, bool evaluate_only)
+th_status run_trial_evaluation(trainer *t)
 {
-    const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
-                                                .max_new_tokens = chosen.sample_tokens,
-                                                .temperature = chosen.temperature,
-                                                .slide = true};
     double loss = 0;
-    if (evaluate_batch(t, &loss) || evaluate_only)
-        return th_error_code(t->ctx);
+    return evaluate_batch(t, &loss);
+}
+
+th_status run_trial_step(trainer *t)
+{
     for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
         for (int64_t i = 0; i < chosen.accumulate; i++)
             if (add_batch(t, &shard.loss))
                 return th_error_code(t->ctx);
-    if (th_optimizer_step(t->optimizer) || update_average(t))
+    return th_optimizer_step(t->optimizer) ? th_error_code(t->ctx) : update_average(t);
+}
+
+th_status run_trial_sample(trainer *t)
+{
+    const th_generate_options options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
+                                         .max_new_tokens = chosen.sample_tokens,
+                                         .temperature = chosen.temperature,
+                                         .slide = true};
+    return chosen.sample_tokens > 0 ? th_generate(t->model, &options, NULL) : TH_OK;
+}
+
+th_status run_memory_trial(trainer *t, bool evaluate_only)
+{
+    if (run_trial_evaluation(t) || evaluate_only || run_trial_step(t))
         return th_error_code(t->ctx);
-    return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
+    return run_trial_sample(t);
 }

@@ -478,7 +478,7 @@ def compare_trained(c, folder):
     program, text = c.build / "programs" / "language_model", folder / "text.txt"
     text.write_text((common.ROOT / "README.md").read_text() + "naïve 🦙\n")
     small = "--layers 2 --width 32 --heads 4 --length 40 --batch 4 --eval-every 150 --sample-tokens 0".split()
-    small += "--lr 0.01 --quiet --tokenizer bpe --vocabulary 300".split()
+    small += "--recipe nanogpt --lr 0.01 --quiet --tokenizer bpe --vocabulary 300".split()
     for kind in ("gpt2", "llama"):
         run, out = folder / f"run_{kind}", folder / f"out_{kind}"
         c.run(program, "train", text, run, "--steps", 150, *small, *["--llama"] * (kind == "llama"))

@@ -12,7 +12,7 @@ import common
 
 LENGTH = 16
 SHAPE = "--layers 2 --heads 2 --width 32".split()  # for a new model
-SMALL = "--batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
+SMALL = "--recipe nanogpt --batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
 
 
 def loss_of(model, ids):

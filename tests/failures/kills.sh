@@ -135,7 +135,7 @@ same_run() { # same_run RUN OUTPUT: it ended as the run `whole` did. An interrup
     no_leftover "$1"
 }
 
-training="--layers 1 --heads 1 --width 8 --length 8 --batch 2 --steps 4 --eval-every 2 --eval-batches 1 --sample-tokens 3
+training="--recipe nanogpt --layers 1 --heads 1 --width 8 --length 8 --batch 2 --steps 4 --eval-every 2 --eval-batches 1 --sample-tokens 3
     --log-every 1 --dropout 0.1 --threads 1 --quiet"
 
 train() { # train RUN

@@ -14,7 +14,7 @@ words_of() { # words_of PROGRAM: prints its first words and options
     copy_task) echo "--dropout 0.1" ;;
     classify | translate_dates) echo "--picture $1.svg" ;;
     language_model)
-        echo "train text run --force --layers 2 --heads 2 --width 32 --length 16 --batch 16 --accumulate 2 --dropout 0.1
+        echo "train text run --force --recipe nanogpt --layers 2 --heads 2 --width 32 --length 16 --batch 16 --accumulate 2 --dropout 0.1
             --eval-every 4 --eval-batches 2 --sample-tokens 5"
         ;;
     esac

@@ -9,7 +9,7 @@ trap 'rm -rf "$out"' EXIT
 cd "$out"
 
 awk 'BEGIN { for (i = 0; i < 800; i++) printf "line %d of %s\n", i, i % 7 ? "some text" : "others" }' >text
-options="--layers 2 --heads 2 --width 16 --length 16 --batch 16 --accumulate 2 --dropout 0.1 --warmup 5 --eval-every 10
+options="--recipe nanogpt --layers 2 --heads 2 --width 16 --length 16 --batch 16 --accumulate 2 --dropout 0.1 --warmup 5 --eval-every 10
     --eval-batches 2 --log-every 5 --sample-tokens 30 --keep 3 --shards 8 --quiet"
 steps=$((rounds * 200)) # (a round does about 50 on two processors)
 

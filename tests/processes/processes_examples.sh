@@ -7,7 +7,7 @@ mpirun=$1 copy_task=$2 language_model=$3
 . "$(dirname "$0")/../programs/language_model_checks.sh"
 
 awk 'BEGIN { for (i = 0; i < 800; i++) printf "line %d of %s\n", i, i % 7 ? "some text" : "others" }' >text
-options="--layers 2 --heads 2 --width 16 --length 16 --batch 16 --accumulate 2 --dropout 0.1 --warmup 5 --eval-every 20
+options="--recipe nanogpt --layers 2 --heads 2 --width 16 --length 16 --batch 16 --accumulate 2 --dropout 0.1 --warmup 5 --eval-every 20
     --eval-batches 2 --log-every 5 --sample-tokens 30 --threads 1 --quiet --shards 8"
 
 processes() { # processes N COMMAND...: runs it in N processes; the pid of rank R is in the file pid.R

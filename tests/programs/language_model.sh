@@ -11,7 +11,7 @@ field() { # field NAME: prints its value in the last output
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "%d bottles of beer on the wall, é %d\n", i % 50, i % 3 }' >text
 shape="--layers 2 --heads 2 --width 16" # of a new model
-small="--length 16 --batch 4 --warmup 5 --steps 60 --eval-every 20 --eval-batches 2 --quiet
+small="--recipe nanogpt --length 16 --batch 4 --warmup 5 --steps 60 --eval-every 20 --eval-batches 2 --quiet
     --sample-tokens 20 --log-every 5"
 # shellcheck disable=SC2086 # options are words
 train() {
@@ -98,7 +98,7 @@ one_end=$("$program" sample ended_model --prompt 12 --tokens 400 --temperature 0
 several=$("$program" sample several_ends --prompt 12 --tokens 400 --temperature 0)
 [ "$several" != "$one_end" ] && [ "$several" = "${one_end%%,*}" ] || fail "several end tokens$commas: $several"
 # Windows have the default length, or the model's if that is smaller. A larger length is refused.
-long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
+long="--recipe nanogpt --steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
 # shellcheck disable=SC2086 # options are words
 {
     expect 0 'loss=' "$program" train text usual $long --layers 1 --heads 1 --width 8
@@ -111,7 +111,7 @@ long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
 
 # -- the defaults of --from --
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d bottles of beer\n", i % 7 }' >other_text # half of the text is new
-quick="--steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
+quick="--recipe nanogpt --steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
 # shellcheck disable=SC2086 # options are words
 {
     expect 0 '' "$program" train other_text longer $quick --layers 1 --heads 1 --width 8 --length 100 --tokenizer bytes
@@ -180,13 +180,13 @@ next() { # runs the command of the last output
 }
 [ "$(sed -n 's/^next:  //p' said)" = "$program sample 'run 2'" ] || fail "next: $(cat said)"
 next
-expect 0 '' "$program" train text --steps 2 --layers 1 --width 8 --quiet -- --run
+expect 0 '' "$program" train --recipe nanogpt text --steps 2 --layers 1 --width 8 --quiet -- --run
 next
 expect 0 "^next:  $program sample 'run 2'" "$program" resume 'run 2' --steps 3 --quiet
 next
 TAPEHEAD_RUN=scripts/run.sh "$program" resume 'run 2' --steps 4 --quiet >said 2>&1
 grep -qx "next:  scripts/run.sh language_model sample 'run 2'" said || fail "next: $(cat said)"
-expect 2 'cannot be created (No such file or directory): none/run' "$program" train text none/run
+expect 2 'cannot be created (No such file or directory): none/run' "$program" train --recipe nanogpt text none/run
 # A failed export can be repeated: config.json, which marks a complete model, is written last.
 mkdir -p exported/model.safetensors/in_the_way
 expect 1 'model.safetensors' "$program" export 'run 2' exported
@@ -236,7 +236,7 @@ diff -r run run1 || fail "run1 was changed by a run called run[1]"
 # The logs do not use closed standard descriptors.
 status=0
 # shellcheck disable=SC2086 # options are words
-"$program" train text closed ${small%--quiet*} --sample-tokens 0 >&- 2>&- || status=$?
+"$program" train --recipe nanogpt text closed ${small%--quiet*} --sample-tokens 0 >&- 2>&- || status=$?
 [ $status -eq 1 ] || fail "closed standard output: status $status"
 grep -qv '^{.*}$' closed/log.jsonl && fail "closed standard error: $(cat closed/log.jsonl)"
 
@@ -246,10 +246,10 @@ expect 2 'contains something other than a run' train text model --force
 expect 2 'this is a run' train text other --from run
 expect 2 'there is a model already' "$program" export run model
 expect 2 'takes a whole number' train text other --steps many
-expect 2 '--heads 3 does not divide --width 128; the next widths that it divides are 126 and 129' "$program" train text other --heads 3
-expect 2 '--kv-heads 3 does not divide --heads 4' "$program" train text other --kv-heads 3
-expect 2 '--width 12 / --heads 4 is 3: with --llama it must be even, as with --width 16' "$program" train text other --llama --width 12
-expect 2 '--min-lr 1 is more than --lr, which is 0.003' "$program" train text other --min-lr 1
+expect 2 '--heads 3 does not divide --width 128; the next widths that it divides are 126 and 129' "$program" train --recipe nanogpt text other --heads 3
+expect 2 '--kv-heads 3 does not divide --heads 4' "$program" train --recipe nanogpt text other --kv-heads 3
+expect 2 '--width 12 / --heads 4 is 3: with --llama it must be even, as with --width 16' "$program" train --recipe nanogpt text other --llama --width 12
+expect 2 '--min-lr 1 is more than --lr, which is 0.003' "$program" train --recipe nanogpt text other --min-lr 1
 expect 2 'no parameter has a name like nobody' train text other --freeze nobody
 expect 2 'leaves nothing to train' train text other --freeze '*'
 expect 2 'are for new models' "$program" train text other --from model --layers 3
@@ -264,7 +264,7 @@ expect 1 'it is empty' train empty other
 echo short >short
 expect 1 'of its 6 tokens, 5 are for training, which needs 17 .* Give more text, or a larger --validation' train short other
 head -c 40 text >brief
-expect 1 'Give more text, or --length 12' "$program" train brief other --length 50 --validation 0.65
+expect 1 'Give more text, or --length 12' "$program" train --recipe nanogpt brief other --length 50 --validation 0.65
 [ ! -e other ] || fail "a refused run left a folder: $(ls -A other)"
 expect 1 'is not UTF-8' train binary other
 expect 1 'bytes or bpe takes any file' train binary other
@@ -291,7 +291,7 @@ for command in '' train resume sample eval export; do
     expect 0 '^language_model (Tapehead) [0-9.]*$' "$program" $command --version
 done
 expect 0 '--warmup' "$program" train --help
-grep -q -- '--width .*(1 to 65536, default 128)' said && grep -q -- '--steps .*(0 to 1000000000, ' said || fail "numbers in --help"
+grep -q -- '--width .*(1 to 65536, default by the recipe; nanogpt 128)' said && grep -q -- '--steps .*(0 to 1000000000, ' said || fail "numbers in --help"
 if [ -w /dev/full ]; then
     status=0
     "$program" sample tuned >/dev/full 2>said || status=$?

@@ -11,7 +11,7 @@ flip() { # flip FILE BYTES: changes one byte, BYTES before the end
     printf "\\$(printf %o $((byte ^ 1)))" | dd of="$1" bs=1 seek=$((size - $2)) conv=notrunc 2>/dev/null
 }
 train() {
-    "$program" train text "$@" --length 8 --batch 2 --layers 1 --heads 2 --width 8 --steps 40 --eval-every 10 --eval-batches 2 \
+    "$program" train --recipe nanogpt text "$@" --length 8 --batch 2 --layers 1 --heads 2 --width 8 --steps 40 --eval-every 10 --eval-batches 2 \
         --sample-tokens 5 --dropout 0.1 --quiet
 }
 kept() { # kept RUN: prints the names of its checkpoints

@@ -8,7 +8,7 @@ program=$1
 
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d of some text\n", i }' >text
 printf '{"prompt": "a", "completion": "b"}\n{"prompt": "c", "completion": "d"}\n' >data.jsonl
-expect 0 '' "$program" train text first --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --tokenizer bytes \
+expect 0 '' "$program" train --recipe nanogpt text first --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --tokenizer bytes \
     --eval-batches 1 --sample-tokens 0 --quiet --threads 1
 expect 0 '' "$program" export first base
 echo '{"eos_token_id": 1}' >base/generation_config.json

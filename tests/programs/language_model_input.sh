@@ -8,7 +8,7 @@ program=$1
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "The cat number %d is red. User: Assistant: black\n", i % 7 }' >text
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >data.jsonl
 mkdir texts && cp text texts/1 && cp text texts/2 && cp text text.gguf
-expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 2 --sample-tokens 0 --quiet
+expect 0 '' "$program" train --recipe nanogpt texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 2 --sample-tokens 0 --quiet
 expect 0 '' "$program" export base model
 expect 0 '' "$program" export base --gguf one.gguf
 tune() {
@@ -73,7 +73,7 @@ expect 0 '' "$program" sample newest --last --tokens 5
 expect 2 "unrecognized option '--llama'" tune model data.jsonl run --llama
 expect 2 "unrecognized option '--from'" tune model data.jsonl run --from base
 expect 0 '--warmup .*default 3 % of the steps' "$program" tune --help
-expect 0 '--warmup .*default 100' "$program" train --help
+expect 0 '--warmup .*nanogpt 100' "$program" train --help
 expect 0 '^The model' "$program" tune --help
 ! "$program" tune --help | grep -q -e --layers -e 'default 0.003)' || fail "tune lists the defaults of train"
 
@@ -174,7 +174,7 @@ printf 'a\000b\n' >questions
 expect 1 'must not contain a NUL byte' "$program" chat run --tokens 3 <questions
 expect 1 'standard input cannot be read' "$program" chat run --tokens 3 <.
 mv model elsewhere
-expect 0 '' "$program" train texts other --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 3 --seed 2 \
+expect 0 '' "$program" train --recipe nanogpt texts other --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 3 --seed 2 \
     --sample-tokens 0 --quiet
 expect 0 '' "$program" export other model
 for words in 'chat run' 'eval run' 'resume run'; do

@@ -21,7 +21,7 @@ resume() { # resume STEPS: writes the files of each evaluation
 }
 
 awk 'BEGIN { for (i = 0; i < 200; i++) printf "%d bottles of beer on the wall\n", i % 50 }' >text
-"$program" train text run --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 2 --eval-every 1 --eval-batches 1 \
+"$program" train --recipe nanogpt text run --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 2 --eval-every 1 --eval-batches 1 \
     --sample-tokens 5 --log-every 1 --quiet >/dev/null
 echo precious >outside/victim
 
@@ -72,14 +72,14 @@ unharmed victim
 rm outside/victim
 mkdir fresh
 ln -s ../outside/new fresh/config.json
-"$program" train text fresh --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --eval-batches 1 --sample-tokens 0 \
+"$program" train --recipe nanogpt text fresh --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --eval-batches 1 --sample-tokens 0 \
     --quiet >/dev/null
 unharmed ""
 [ -f fresh/config.json ] && [ ! -L fresh/config.json ] || fail "config.json is a link"
 echo precious >outside/step_0000001.txt
 rm -rf fresh/samples
 ln -s ../outside fresh/samples
-"$program" train text fresh --force --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --eval-batches 1 \
+"$program" train --recipe nanogpt text fresh --force --layers 1 --heads 1 --width 8 --length 16 --batch 2 --steps 1 --eval-batches 1 \
     --sample-tokens 0 --quiet >/dev/null
 unharmed step_0000001.txt
 

@@ -7,7 +7,7 @@ program=$1
 
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d of some text\n", i }' >text
 printf '{"prompt": "a", "completion": "b"}\n{"prompt": "c", "completion": "d"}\n' >data.jsonl
-expect 0 '' "$program" train text first --llama --layers 1 --heads 1 --width 64 --length 64 --batch 2 --steps 30 --lr 0.01 \
+expect 0 '' "$program" train --recipe nanogpt text first --llama --layers 1 --heads 1 --width 64 --length 64 --batch 2 --steps 30 --lr 0.01 \
     --tokenizer bytes --eval-batches 1 --sample-tokens 0 --quiet --threads 1
 expect 0 '' "$program" export first float32
 expect 0 '' "$program" export first bfloat16 --type bfloat16

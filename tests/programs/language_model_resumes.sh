@@ -13,7 +13,7 @@ options="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --accumulate 2 --
 
 train() { # train RUN THREADS: starts it in the background; $! is the process
     # shellcheck disable=SC2086 # options are words
-    "$program" train "$out/text" "$1" $options --threads "$2" >"$1.out" 2>&1 &
+    "$program" train --recipe nanogpt "$out/text" "$1" $options --threads "$2" >"$1.out" 2>&1 &
 }
 crc() {
     grep -o 'parameters_crc32c=[0-9a-f]*' "$1"
@@ -66,7 +66,7 @@ exec 9<"$out/taken"
 if command -v flock >/dev/null && flock 9; then
     (sleep 0.5; : >"$out/taken/last.safetensors"; flock -u 9) &
     status=0
-    "$program" train "$out/text" "$out/taken" --steps 1 --quiet >"$out/other" 2>&1 9<&- || status=$?
+    "$program" train --recipe nanogpt "$out/text" "$out/taken" --steps 1 --quiet >"$out/other" 2>&1 9<&- || status=$?
     wait $!
     if [ $status -ne 2 ] || ! grep -q 'there is a run already' "$out/other"; then echo "replaced: $status"; cat "$out/other"; exit 1; fi
 fi

@@ -12,7 +12,7 @@ options="--layers 1 --heads 2 --width 16 --length 16 --batch 12 --accumulate 3 -
 train() { # train RUN OPTION...
     run=$1
     shift
-    "$program" train text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
+    "$program" train --recipe nanogpt text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
 }
 losses() { # losses RUN: prints the losses of all steps and evaluations
     grep -o '"loss/[a-z]*": [0-9.e-]*' "$1/log.jsonl"
@@ -42,13 +42,13 @@ cp said resumed
 train other --steps 20 --shards 6 --dropout 0.1 --lr 0.003 --min-lr 0.0003
 expect 0 "$(crc resumed)" "$program" resume other --steps 40 --threads 2 --quiet
 
-expect 2 '--shards 5 does not divide --batch 12' "$program" train text none --shards 5
-expect 2 '--shards takes a whole number from 1 to 4096' "$program" train text none --shards 0
-expect 0 'memory=' "$program" train text --memory --shards 4 --batch 12
+expect 2 '--shards 5 does not divide --batch 12' "$program" train --recipe nanogpt text none --shards 5
+expect 2 '--shards takes a whole number from 1 to 4096' "$program" train --recipe nanogpt text none --shards 0
+expect 0 'memory=' "$program" train --recipe nanogpt text --memory --shards 4 --batch 12
 
 # Local steps in one process.
-expect 2 '--local-steps 7 does not divide --steps 40' "$program" train text none --local-steps 7 --steps 40
-expect 2 '--local-steps 8 does not divide --eval-every 20' "$program" train text none --local-steps 8 --steps 40 --eval-every 20
+expect 2 '--local-steps 7 does not divide --steps 40' "$program" train --recipe nanogpt text none --local-steps 7 --steps 40
+expect 2 '--local-steps 8 does not divide --eval-every 20' "$program" train --recipe nanogpt text none --local-steps 8 --steps 40 --eval-every 20
 train local --steps 40 --local-steps 10
 [ "$(crc local.out)" != "$(crc one.out)" ] || fail "the outer steps do nothing"
 train local_half --steps 20 --local-steps 10 --lr 0.003 --min-lr 0.0003

@@ -5,7 +5,7 @@ program=$1
 . "$(dirname "$0")/language_model_checks.sh"
 
 train() {
-    "$program" train --length 8 --batch 2 --layers 1 --heads 1 --width 8 --steps 2 --eval-every 2 --eval-batches 1 --sample-tokens 0 "$@"
+    "$program" train --recipe nanogpt --length 8 --batch 2 --layers 1 --heads 1 --width 8 --steps 2 --eval-every 2 --eval-batches 1 --sample-tokens 0 "$@"
 }
 crc() {
     grep -o 'parameters_crc32c=[0-9a-f]*' said

@@ -13,7 +13,7 @@ awk 'BEGIN {
         printf "{\"messages\": [{\"role\": \"user\", \"content\": \"cat %d\"}, {\"role\": \"assistant\", \"content\": \"red\"}]}\n", i
 }' >data.jsonl
 awk 'BEGIN { for (i = 0; i < 30; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >pairs.jsonl
-expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 64 --steps 200 --eval-every 200 \
+expect 0 '' "$program" train --recipe nanogpt texts base --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 64 --steps 200 --eval-every 200 \
     --sample-tokens 0 --quiet
 expect 0 '' "$program" export base model
 
@@ -81,7 +81,7 @@ expect 2 'there is a model already' "$program" export run merged
 # -- chat: the second question follows the first answer as the template writes it, without the stop string --
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "User: cat %d\n\nAssistant: red %d\n\n", i % 7, i % 3 }' >text2
 mkdir dialogs && cp text2 dialogs/1 && mv text2 dialogs/2
-expect 0 '' "$program" train dialogs talker --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 128 --steps 200 \
+expect 0 '' "$program" train --recipe nanogpt dialogs talker --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 128 --steps 200 \
     --eval-every 200 --sample-tokens 0 --quiet
 printf 'cat 3\ncat 5\n' | "$program" chat talker --temperature 0 --tokens 24 >said
 prompt=$(printf 'User: cat 3\n\nAssistant:%s<|endoftext|>\n\nUser: cat 5\n\nAssistant:' "$(head -n 1 said)")

@@ -8,7 +8,7 @@ program=$1 copy_task=$2
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "The cat number %d is red. User: Assistant: black\n", i % 7 }' >text
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >data.jsonl
 mkdir texts && cp text texts/1 && cp text texts/2
-expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 32 --length 256 --steps 10 --eval-every 10 \
+expect 0 '' "$program" train --recipe nanogpt texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 32 --length 256 --steps 10 --eval-every 10 \
     --sample-tokens 0 --quiet
 expect 0 '' "$program" export base model
 tune() {
@@ -50,11 +50,11 @@ done
 expect 0 '' "$program" resume run --steps 11 --quiet
 expect 0 'steps=30' tune data.jsonl longer --steps 30 --local-steps 3 --sample-tokens 0
 grep -q '"eval-every": 3,' longer/config.json && grep -q '"warmup": 0,' longer/config.json || fail "defaults with --steps"
-expect 2 '--vocabulary must be at least 256 with bpe' "$program" train text other --tokenizer bpe --vocabulary 255
+expect 2 '--vocabulary must be at least 256 with bpe' "$program" train --recipe nanogpt text other --tokenizer bpe --vocabulary 255
 
 # -- 0 epochs only measure; the memory has units --
 expect 0 'steps=0 ' tune data.jsonl measured --epochs 0 --sample-tokens 0
-expect 0 'steps=0 ' "$program" train text nothing --epochs 0 --sample-tokens 0 --quiet
+expect 0 'steps=0 ' "$program" train --recipe nanogpt text nothing --epochs 0 --sample-tokens 0 --quiet
 expect 0 'memory=[0-9]* reserved=[0-9]*$' tune data.jsonl other --memory
 grep -q 'training takes [0-9.]* MiB of memory (tensors: at most [0-9.]* [KM]iB); this machine has [0-9.]* [GT]iB$' said ||
     fail "the memory: $(cat said)"
@@ -72,7 +72,7 @@ mv held_out.jsonl held_out && expect 0 'over 54 tokens' sh -c '"$@" <held_out' -
 cmp separate/text.tokens piped/text.tokens || fail "a pipe has other examples than a file"
 expect 0 'training takes' tune data.jsonl other --validation held_out --memory
 head -n 20 text >part
-expect 0 'tokens=' "$program" train text whole --validation part --layers 1 --heads 1 --width 8 --length 16 --steps 2 --eval-batches 0 \
+expect 0 'tokens=' "$program" train --recipe nanogpt text whole --validation part --layers 1 --heads 1 --width 8 --length 16 --steps 2 --eval-batches 0 \
     --sample-tokens 0 --quiet
 grep -q "\"training tokens\": $(wc -c <text)," whole/config.json || fail "a part of the text does not train"
 grep -q " tokens=$(($(wc -c <part) - 1))$" said || fail "the loss is not that of the file: $(cat said)"
@@ -83,7 +83,7 @@ expect 1 'text, line 1: the line is not a JSON object: The cat' tune data.jsonl 
 printf '\n\n' >blank.jsonl
 expect 1 'blank.jsonl has no examples' tune data.jsonl other --validation blank.jsonl
 printf a >short
-expect 1 '1 for validation, which needs 2. Give more text for --validation' "$program" train part other --validation short
+expect 1 '1 for validation, which needs 2. Give more text for --validation' "$program" train --recipe nanogpt part other --validation short
 [ ! -e other ] || fail "a refused run leaves a folder: $(ls -a other)"
 
 # -- samples of tuning answer the prompt of a validation example, also after resume; --prompt has another beginning --
