@@ -17,7 +17,7 @@ static const double SHARE_OF_MEASURING = 0.01; /* of the time, for each model th
 
 static program_option table[MAX_OPTIONS + 1]; /* of the command line. Each has a flag `given`. */
 static int n_options;
-static settings typed; /* the settings before the plan changes them */
+static settings typed_settings; /* the settings before the plan changes them */
 static bool was_typed[MAX_OPTIONS];
 
 static bool names_option(const char *options, const char *name)
@@ -84,23 +84,32 @@ static bool is_typed(const char *name)
 /* Remembers the settings and which of them the command line has. */
 static void remember_settings(void)
 {
-    typed = chosen;
+    typed_settings = chosen;
     for (int i = 0; i < n_options; i++)
         was_typed[i] = *table[i].given;
 }
 
 static void restore_settings(void)
 {
-    chosen = typed;
+    chosen = typed_settings;
     for (int i = 0; i < n_options; i++)
         *table[i].given = was_typed[i];
 }
 
+/* Returns whether the option's value in the recipe is for another optimizer or schedule than the command line's. */
+static bool is_for_another(const char *name)
+{
+    return (is_typed("optimizer") && names_option("--lr --min-lr --adam-lr --adjust-lr --momentum --newton-schulz "
+                                                  "--polar-express",
+                                                  name)) ||
+           (is_typed("schedule") && names_option("--min-lr --decay", name));
+}
+
 /* Sets an option that the command line does not have. */
-static void choose(const char *name, const char *value)
+static void choose_option(const char *name, const char *value)
 {
     const int i = find_option(name);
-    if (!was_typed[i])
+    if (!was_typed[i] && !is_for_another(name))
         set_option(PROGRAM, &table[i], value);
 }
 
@@ -108,7 +117,7 @@ static void choose_integer(const char *name, int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    choose(name, text);
+    choose_option(name, text);
 }
 
 /* -- rows of the recipe -- */
@@ -119,7 +128,7 @@ static void choose_options(const char *options)
     char *rest = words;
     snprintf(words, sizeof words, "%s", options);
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
-        choose(word + 2, table[find_option(word + 2)].flag ? "" : strsep(&rest, " "));
+        choose_option(word + 2, table[find_option(word + 2)].flag ? "" : strsep(&rest, " "));
 }
 
 /* Fits the sizes of attention to those that the command line has. Without a width of its own, it gets a wider model
@@ -289,7 +298,7 @@ void limit_validation(int64_t tokens)
     char text[32];
     snprintf(text, sizeof text, "%.17g", MAX_TOKENS / (double)tokens);
     if (use_recipe && chosen.validation * (double)tokens > MAX_TOKENS)
-        choose("validation", text);
+        choose_option("validation", text);
 }
 
 static void print_plan(const run_costs *costs)
@@ -342,7 +351,7 @@ static void spell_exactly(double value, char *text, size_t bytes)
 static const void *value_of(const void *variable, bool by_command_line)
 {
     const char *const begin = (const char *)&chosen;
-    return by_command_line ? (const char *)&typed + ((const char *)variable - begin) : variable;
+    return by_command_line ? (const char *)&typed_settings + ((const char *)variable - begin) : variable;
 }
 
 /* Returns the value as a word in memory that the next call with another `slot` leaves; NULL for a flag. */
