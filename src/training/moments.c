@@ -211,13 +211,14 @@ void th_moments_discard_reserved(th_optimizer *o)
 /* Copies the parameter's moments to those that replace them. */
 static void replace_moments(const th_optimizer *o, th_optimizer_parameter *p, th_moments *grown)
 {
-    th_moment_part old[TH_MAX_MOMENTS];
-    for (int i = 0; i < th_moments_of(o, p); i++)
-        old[i] = th_moment_part_of(p, i);
+    th_optimizer_parameter replaced = *p;
+    replaced.moments = grown;
+    for (int i = 0; i < th_moments_of(o, p); i++) {
+        const th_moment_part from = th_moment_part_of(p, i);
+        if (from.data)
+            memcpy(th_moment_part_of(&replaced, i).data, from.data, from.end - from.begin);
+    }
     p->moments = grown;
-    for (int i = 0; i < th_moments_of(o, p); i++)
-        if (old[i].data)
-            memcpy(th_moment_part_of(p, i).data, old[i].data, old[i].end - old[i].begin);
 }
 
 void th_moments_adopt_reserved(th_optimizer *o)

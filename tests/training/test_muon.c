@@ -313,10 +313,11 @@ START_TEST(clipped_gradients_enter_the_moments)
     th_optimizer *a = th_muon_new(clipped, &options), *b = th_muon_new(m, &usual);
     step(clipped, a, 1);
     step(m, b, 0.125);
+    const float *first = (const void *)th_moment_part_of(&a->parameters[0], 0).data,
+                *second = (const void *)th_moment_part_of(&b->parameters[0], 0).data;
     for (int i = 0; i < 15; i++) {
         ck_assert_double_eq_tol(at(clipped, "weight", i), at(m, "weight", i), 1e-5);
-        ck_assert_double_eq_tol((double)((const float *)th_moment_part_of(&a->parameters[0], 0).data)[i],
-                                (double)((const float *)th_moment_part_of(&b->parameters[0], 0).data)[i], 1e-5);
+        ck_assert_double_eq_tol((double)first[i], (double)second[i], 1e-5);
     }
 }
 END_TEST
