@@ -1,6 +1,6 @@
 /* Trains a language model, a small GPT-2 or Llama, on any text, and tunes pretrained models.
  *
- *     language_model train shakespeare.txt run        less than a minute on two cores
+ *     language_model train shakespeare.txt run        a minute, or --minutes N
  *     language_model sample run --prompt "ROMEO:"
  *
  *     language_model tune FOLDER data.jsonl tuned     FOLDER: a model of Hugging Face transformers
@@ -12,6 +12,7 @@
  *
  *     a new option                        a member in settings.h, and a line of the table in settings.c
  *     another model                       the options that complete_settings() sets in settings.c
+ *     other defaults for a new model      the table in recipes.c
  *     other defaults for --from           length.c
  *     another tokenizer                   make_tokenizer() in corpus.c
  *     another optimizer                   make_optimizer() in model.c
@@ -20,6 +21,7 @@
  * A run is a folder:
  *
  *     config.json             the settings, for readers; every checkpoint contains them too
+ *     command.txt             the command that repeats the run, if time or text chose settings
  *     tokenizer.json          with vocab.json and merges.txt for bpe
  *     text.tokens             the text as tokens: first the training tokens, then the validation tokens
  *     last.safetensors        the newest checkpoint: everything needed to continue with the same bits

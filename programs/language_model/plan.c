@@ -157,7 +157,8 @@ static void fit_windows(const recipe_row *row)
     while (chosen.training_tokens > 1 && length >= chosen.training_tokens)
         length /= 2;
     choose_integer("length", length);
-    const int64_t windows = chosen.batch * length_in(row) / wanted_length;
+    const int64_t same_tokens = chosen.batch * length_in(row) / wanted_length;
+    const int64_t windows = same_tokens < chosen.batch_from ? chosen.batch_from : same_tokens;
     choose_integer("batch", (windows / chosen.shards + (windows % chosen.shards > 0 || windows == 0)) * chosen.shards);
     choose_integer("eval-batches", 1 + (EVALUATED - 1) / (chosen.batch * chosen.length));
 }

@@ -250,7 +250,10 @@ static const char train_help[] =
     "language_model train TEXT... [RUN] [OPTION...]\n"
     "Trains a model on texts and writes it to the folder RUN, the last word (default, after one text: run).\n"
     "A TEXT is a file, a pipe, - (standard input), or a folder. Each file in a folder is a document. If there are\n"
-    "several documents, each ends with an end-of-text token, and samples end at this token too.";
+    "several documents, each ends with an end-of-text token, and samples end at this token too.\n"
+    "It trains for --minutes, with the best model and settings for this time, this machine and this text. An option\n"
+    "that is given keeps its value. --recipe nanogpt, --from and --epochs have fixed defaults instead. The program\n"
+    "prints the command that repeats the run anywhere with the same bits (RUN/command.txt).";
 static const char tune_help[] =
     "language_model tune FOLDER DATA... [RUN] [OPTION...]\n"
     "Trains the model in a transformers folder further, and writes a run to the folder RUN, the last word (default,\n"

@@ -12,7 +12,7 @@ options="--optimizer muon --layers 1 --heads 2 --width 16 --length 16 --batch 12
 train() { # train RUN OPTION...
     run=$1
     shift
-    "$program" train text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
+    "$program" train --recipe nanogpt text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
 }
 crc() {
     grep -o 'parameters_crc32c=[0-9a-f]*' "$1"
@@ -41,7 +41,7 @@ expect 0 "" "$program" export whole model
 expect 0 'parameters_crc32c' "$program" train text tuned --from model --lora 2 --optimizer muon --steps 4 --eval-every 4 --sample-tokens 0 --quiet
 expect 0 'muon' grep -a 'muon' tuned/last.safetensors
 
-expect 2 'must be adamw or muon, not sgd' "$program" train text wrong --optimizer sgd
-expect 2 'must be original or match_rms_adamw, not x' "$program" train text wrong --optimizer muon --adjust-lr x
-expect 2 'are for --optimizer muon' "$program" train text wrong --adam-lr 0.01
-expect 2 'are for --optimizer muon' "$program" train text wrong --polar-express
+expect 2 'must be adamw or muon, not sgd' "$program" train --recipe nanogpt text wrong --optimizer sgd
+expect 2 'must be original or match_rms_adamw, not x' "$program" train --recipe nanogpt text wrong --optimizer muon --adjust-lr x
+expect 2 'are for --optimizer muon' "$program" train --recipe nanogpt text wrong --adam-lr 0.01
+expect 2 'are for --optimizer muon' "$program" train --recipe nanogpt text wrong --polar-express
