@@ -1,6 +1,6 @@
 /* Times the orthogonalization of Muon's matrices (kernels/products/orthogonalize.h) by shape, number of steps and
- * threads, beside the same formula with whole products of the library (plain). Both run alternately, and the least times
- * count. Prints CSV:
+ * threads, beside the same formula with whole products of the library (plain). Both run alternately, and the least
+ * times count. Prints CSV:
  *
  *     us, plain_us       microseconds for one matrix, in a call with `count` matrices
  *     ratio              us / plain_us

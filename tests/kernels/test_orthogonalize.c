@@ -1,5 +1,5 @@
-/* Newton-Schulz iterations against their formula in long double, for equal bits with any number of threads and matrices,
- * and with numbers that overflow, underflow or are not finite. */
+/* Newton-Schulz iterations against their formula in long double, for equal bits with any number of threads and
+ * matrices, and with numbers that overflow, underflow or are not finite. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +68,8 @@ static long double norm_of(int64_t numel, const long double *x)
     return sqrtl(squares);
 }
 
-/* x (rows, columns) <- a x + (b A + c A A) x, or the same from the other side. With root, x is divided by the square root
- * of ||A|| first. */
+/* x (rows, columns) <- a x + (b A + c A A) x, or the same from the other side. With root, x is divided by the square
+ * root of ||A|| first. */
 static void reference_step(const double *weight, bool root, int64_t rows, int64_t columns, long double *x)
 {
     const bool wide = rows <= columns;
@@ -237,8 +237,8 @@ START_TEST(test_threads_and_matrices)
 }
 END_TEST
 
-/* With fewer matrices than threads, any thread may take one: the scratch memory must suffice. Often, because the threads
- * that take them differ. */
+/* With fewer matrices than threads, any thread may take one: the scratch memory must suffice. Often, because the
+ * threads that take them differ. */
 START_TEST(test_more_threads_than_matrices)
 {
     enum { ROWS = 60, COLUMNS = 150, COUNT = 2, THREADS = 8 };

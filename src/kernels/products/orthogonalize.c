@@ -1,5 +1,6 @@
-/* Newton-Schulz iterations (orthogonalize.h). The iteration works on a copy X (m, n) of the matrix, or of its transpose,
- * with m >= n. Its rows are padded with zeros to whole tiles. So all operands of the products are read in place.
+/* Newton-Schulz iterations (orthogonalize.h). The iteration works on a copy X (m, n) of the matrix, or of its
+ * transpose, with m >= n. Its rows are padded with zeros to whole tiles. So all operands of the products are read in
+ * place.
  *
  * The steps are divided into segments. A segment computes the Gram matrix of X, and multiplies X once, at its end:
  *
@@ -7,9 +8,9 @@
  *     for each step:  update = a I + b gram + c gram gram,  chain = chain update,  gram = update gram update
  *     X = X chain
  *
- * All results except the last are symmetric, because they are polynomials of the first gram: only panels of columns down
- * to the diagonal are computed, then mirrored. If m is n, or little more, a segment has one step. Otherwise segments are
- * longer: each step that does not end a segment saves 1.5 (m - n) n n multiply-adds.
+ * All results except the last are symmetric, because they are polynomials of the first gram: only panels of columns
+ * down to the diagonal are computed, then mirrored. If m is n, or little more, a segment has one step. Otherwise
+ * segments are longer: each step that does not end a segment saves 1.5 (m - n) n n multiply-adds.
  *
  * The error of a longer segment. Q is the polynomial of the segment, and gram is X^T X + E: ||E|| is about the rounding
  * error of the type, because ||X|| is about 1. So X is multiplied by Q(X^T X + E). Besides the rounding errors of any
@@ -17,9 +18,9 @@
  *
  *     ||E|| max s |Q(s^2) - Q(t^2)| / |s^2 - t^2|  over s, t in [0, 1]
  *
- * For Jordan's coefficients and Polar Express this maximum is below 3 g. A step multiplies small eigenvalues of
- * gram, and their errors, by a^2. g is the product of a^2 over all steps of the segment but the last. A segment ends
- * before g exceeds MAX_GROWTH. So the error is at most about 2e-4 in float32, and 3e-13 in float64. The next segment computes
+ * For Jordan's coefficients and Polar Express this maximum is below 3 g. A step multiplies small eigenvalues of gram,
+ * and their errors, by a^2. g is the product of a^2 over all steps of the segment but the last. A segment ends before g
+ * exceeds MAX_GROWTH. So the error is at most about 2e-4 in float32, and 3e-13 in float64. The next segment computes
  * gram again, so that errors do not grow further.
  *
  * A sum over k consists of blocks of STEPS steps, each one chain of fused multiply-adds from 0, which are added in
@@ -103,8 +104,8 @@ static bool set_shape(shape *s, const th_machine *machine, th_dtype dtype, int64
            matrix_bytes(s->padded, s->stride, s->size, &s->square_bytes);
 }
 
-/* Returns whether tasks are whole matrices. Otherwise, and for the rest of a division by the number of threads, the team
- * divides each matrix. */
+/* Returns whether tasks are whole matrices. Otherwise, and for the rest of a division by the number of threads, the
+ * team divides each matrix. */
 static bool is_small(const shape *s)
 {
     return (double)s->m * (double)s->n * (double)s->n < 8 * (double)TH_PRODUCT_SERIAL;
@@ -377,8 +378,8 @@ static void swap(char **a, char **b)
     *b = before;
 }
 
-/* Scales the first step's coefficients, so that X is divided by the square root of ||gram||, which is at least its largest
- * singular value. Then X may have been divided by eps: ||gram|| counts as at least the least one for ||X|| = 1. */
+/* Scales the first step's coefficients, so that X is divided by the square root of ||gram||, which is at least its
+ * largest singular value. If X was divided by eps, ||gram|| counts as at least 1 / sqrt(n), the least for ||X|| = 1. */
 static void normalize_by_gram(iteration *t)
 {
     const shape *s = t->shape;

@@ -20,8 +20,8 @@ typedef struct th_newton_schulz {
     int steps;                                         /* 0 to TH_MAX_NEWTON_SCHULZ_STEPS */
     double coefficient[TH_MAX_NEWTON_SCHULZ_STEPS][3]; /* a, b, c of each step */
     double eps;                                        /* at least 0 */
-    /* Divides X, besides, by the square root of ||A|| of the first step. This is still at least the largest singular value,
-     * and usually much nearer to it than ||G||, so the small ones begin larger. It costs nothing. */
+    /* Divides X, besides, by the square root of ||A|| of the first step. This is still at least the largest singular
+     * value, and usually much nearer to it than ||G||, so the small ones begin larger. It costs nothing. */
     bool normalizes_by_gram;
 } th_newton_schulz;
 
@@ -29,9 +29,9 @@ typedef struct th_newton_schulz {
  * After 5 steps singular values from 0.002 ||G|| on are between 0.68 and 1.21. */
 th_newton_schulz th_newton_schulz_jordan(int steps);
 
-/* Returns the coefficients of Polar Express (Amsel et al. 2025), with normalizes_by_gram and eps 1e-7. Each step has the
- * odd polynomial of degree 5 that is nearest to 1 on the interval of the singular values after the steps before. At the
- * beginning it is [least, 1]. least depends on the number of steps:
+/* Returns the coefficients of Polar Express (Amsel et al. 2025), with normalizes_by_gram and eps 1e-7. Each step has
+ * the odd polynomial of degree 5 that is nearest to 1 on the interval of the singular values after the steps before. At
+ * the beginning it is [least, 1]. least depends on the number of steps:
  *
  *     steps    least    singular values afterwards
  *     3        0.01     1 +- 0.274

@@ -67,8 +67,8 @@ TH_INLINE void transpose_block(const real *from, int64_t from_row, real times, r
         *(vec *)(to + r * to_row) = row[r];
 }
 
-/* to (columns, rows) = factor times the transpose of `from` (rows, columns). The columns of both are contiguous. Blocks of
- * 16 x 16 elements read and write whole cache lines, although all rows may be in the same places of the cache. */
+/* to (columns, rows) = factor times the transpose of `from` (rows, columns). The columns of both are contiguous. Blocks
+ * of 16 x 16 elements read and write whole cache lines, although all rows may be in the same places of the cache. */
 void TH_KERNEL(product_transpose)(int64_t rows, int64_t columns, const void *from, int64_t from_row, double factor,
                                   void *to, int64_t to_row)
 {
