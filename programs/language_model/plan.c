@@ -96,20 +96,21 @@ static void restore_settings(void)
         *table[i].given = was_typed[i];
 }
 
-/* Returns whether the option's value in the recipe is for another optimizer or schedule than the command line's. */
-static bool is_for_another(const char *name)
+/* Returns whether the option depends on an optimizer or a schedule that the command line has. Then the recipe's value,
+ * which is for its own optimizer and schedule, does not fit. */
+static bool depends_on_typed(const char *name)
 {
-    return (is_typed("optimizer") && names_option("--lr --min-lr --adam-lr --adjust-lr --momentum --newton-schulz "
-                                                  "--polar-express",
-                                                  name)) ||
-           (is_typed("schedule") && names_option("--min-lr --decay", name));
+    static const char optimizer[] = "--lr --min-lr --adam-lr --adjust-lr --momentum --newton-schulz --polar-express";
+    static const char schedule[] = "--min-lr --decay";
+    return (is_typed("optimizer") && names_option(optimizer, name)) ||
+           (is_typed("schedule") && names_option(schedule, name));
 }
 
 /* Sets an option that the command line does not have. */
 static void choose_option(const char *name, const char *value)
 {
     const int i = find_option(name);
-    if (!was_typed[i] && !is_for_another(name))
+    if (!was_typed[i] && !depends_on_typed(name))
         set_option(PROGRAM, &table[i], value);
 }
 

@@ -55,6 +55,12 @@ for option in "--precision bfloat16" "--optimizer muon"; do
     [ "$(crc other.out)" = "$(crc other_alone.out)" ] || fail "other parameters with $option"
 done
 
+# -- a plan: the first process chooses for all, and its command repeats the run in one process --
+processes 2 "$language_model" train text planned --minutes 0.02 --shards 2 --threads 1 --quiet >planned.out 2>&1 || { cat planned.out; fail "a plan"; }
+[ "$(grep -c '^repeat:' planned.out)" -eq 1 ] || { cat planned.out; fail "not one command"; }
+sh -c "$(sed -n 's/^repeat:  //p' planned.out | sed 's/ text planned / text repeated /') --quiet" >repeated.out 2>&1 || { cat repeated.out; fail "repeat"; }
+[ "$(crc planned.out)" = "$(crc repeated.out)" ] || fail "other parameters: $(cat planned.out repeated.out)"
+
 # -- local steps: the signal arrives between outer steps, and the run stops after the next one --
 local_steps() { # local_steps N RUN [OPTION...]: trains with --local-steps 4
     count=$1 run=$2

@@ -45,7 +45,7 @@ repeat again --quiet --force
 same again
 
 # -- a value that is given stays, and the command has it: words of a shell too --
-expect 0 ' --layers 1 .*--lr 0.02 ' "$program" train text run --force --minutes 0.02 --quiet --layers 1 --lr 0.02 --prompt "it's 1" --eval-every 5 \
+expect 0 ' --layers 1 .*--lr 0.03 ' "$program" train text run --force --minutes 0.02 --quiet --layers 1 --lr 0.03 --prompt "it's 1" --eval-every 5 \
     --tokenizer bytes
 repeat again --quiet --force
 same again
@@ -57,6 +57,8 @@ expect 0 'steps=3 ' "$program" train text run --force --steps 3 --quiet
 grep -q 'GFLOP' said && fail "--steps was timed: $(cat said)"
 repeat again --quiet --force
 same again
+expect 0 'steps=3 ' "$program" train text run --force --steps 3 --quiet --optimizer adamw --schedule cosine # whose rates are not Muon's
+grep -q '"lr": 0.003' run/config.json && grep -q '"adam-lr": 0[.0]*,' run/config.json || fail "AdamW has the rates of Muon: $(cat run/config.json)"
 small="--layers 1 --heads 1 --width 8 --length 8 --batch 2 --eval-batches 1 --sample-tokens 5 --quiet"
 # shellcheck disable=SC2086 # options are words
 {
@@ -66,6 +68,12 @@ small="--layers 1 --heads 1 --width 8 --length 8 --batch 2 --eval-batches 1 --sa
     grep -q 'repeat:' said && fail "--recipe nanogpt has a plan: $(cat said)"
     [ ! -e run/command.txt ] || fail "the command of the replaced run is left"
 }
+
+# -- little text is not seen too often: this takes less than the time --
+head -c 400 text >little
+expect 0 'passes over the text' "$program" train little run --force --minutes 0.1 --quiet --tokenizer bytes --length 32 --batch 8
+steps=$(sed -n 's/.*"steps": \([0-9]*\),/\1/p' run/config.json)
+[ "$steps" -le 57 ] || fail "$steps steps of 256 tokens see 360 tokens more than 40 times"
 
 # -- the forecast of the memory is that of the planned model --
 expect 0 'memory=' "$program" train text run --force --steps 3 --quiet
