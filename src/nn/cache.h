@@ -7,8 +7,7 @@
 #include "tapehead/cache.h"
 #include "tensor/tensor.h"
 
-/* What is stored for one module: the keys and values of an attention layer, or, of a language model with bigrams, the
- * tokens as keys (B, 1, S, 1). */
+/* The keys and values of one attention layer. A language model with bigrams stores its tokens, as keys (B, 1, S, 1). */
 typedef struct th_cached_layer {
     const th_module *module; /* NULL after it was freed */
     /* Owned tensors; NULL before the first forward. S: the capacity, or the length of the memory. */

@@ -1,4 +1,4 @@
-/* Mixes a block's tensors with those of the first block: see first_block.h. */
+/* Mixes a block's tensors with tensors of the first block: see first_block.h. */
 #include "nn/first_block.h"
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* What later blocks of a stack read from the first one: its input (embedding_skip) and its values (value_residual). */
+/* Later blocks of a stack read the first block's input (embedding_skip) and its values (value_residual). */
 #ifndef TH_NN_FIRST_BLOCK_H
 #define TH_NN_FIRST_BLOCK_H
 
@@ -10,7 +10,7 @@ th_tensor *th_mix_parameter_new(th_module *m, const char *name, double of_x, dou
  * shape; name: the option that gives it. */
 th_tensor *th_mix(const th_module *m, th_tensor *factors, th_tensor *x, th_tensor *first, const char *name);
 
-/* Returns the options of a stack's first block: nothing is before it to mix with. */
+/* Returns the options of a stack's first block, which mixes nothing. */
 th_transformer_block_options th_options_of_first_block(const th_transformer_block_options *block);
 /* Completes the options of a stack's blocks, which have these two options; x is the stack's input. *first_values: NULL,
  * until the first block has run. */

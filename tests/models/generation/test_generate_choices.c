@@ -211,8 +211,8 @@ static void continue_beams(th_module *model, beam *beams, int n, double penalty)
     memcpy(beams, next, sizeof next);
 }
 
-/* Searches over more positions than the cache moves at a time. _i: without a penalty, with a penalty, or with a model
- * whose layers read the previous token and the first layer. */
+/* Searches over more positions than the cache moves at a time. _i: without a penalty, with a penalty, or with bigrams
+ * and layers that read the first one. */
 START_TEST(a_long_beam_search_is_that_of_whole_sequences)
 {
     static const int32_t prompt[B * T] = {0, 5, 2, 1, 1, 4, 7, 0, 0, 0, 0, 0, 3, 1, 2, 7, 0, 0, 6, 6, 0, 0, 0, 0};

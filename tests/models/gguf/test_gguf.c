@@ -214,6 +214,12 @@ START_TEST(test_options_that_cannot_be_expressed)
                                .rotary_scaling = {.kind = TH_ROTARY_DYNAMIC, .factor = 2, .original_length = 8}}}},
          NULL,
          ".rotary_scaling.kind"},
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .value_residual = true, .scores = {HALVES}}},
+         NULL,
+         ".block.value_residual"},
+        {{HEADER, .layers = 1, .bigram_rows = 9, .block = {GATED, .no_bias = true, .scores = {HALVES}}},
+         NULL,
+         ".bigram_rows"},
         {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scores = {HALVES}}}, "mamba", "unknown architecture"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -167,6 +167,8 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.unit_offset = true}, ".block.unit_offset"},
         {{.no_output_bias = true}, ".block.no_output_bias"},
         {{.scale = 0.2}, ".block.scale"},
+        {{.value_residual = true}, "model's .block.value_residual"},
+        {{.embedding_skip = true}, "model's .block.embedding_skip"},
     };
     const bool other_layers[1] = {true};
     th_language_model_options o = gpt2;
@@ -188,6 +190,15 @@ START_TEST(test_options_that_cannot_be_expressed)
     o = llama;
     o.logit_soft_cap = 2;
     expect_objection(o, "Llama, which does not support this model's .logit_soft_cap");
+    o = llama;
+    o.bigram_rows = 26;
+    o.embedding_norm = true;
+    expect_objection(o, "Llama, which does not support this model's .bigram_rows, .embedding_norm");
+    o = llama;
+    o.block.scores.qk_norm = o.block.scores.qk_norm_no_weight = true;
+    expect_status(
+        th_language_model_export(th_language_model_new(ctx, &o), directory, &(th_export_options){.family = "qwen3"}),
+        TH_ERROR_ARGUMENT, "Qwen 3, which does not support this model's .block.scores.qk_norm_no_weight");
 }
 END_TEST
 
