@@ -12,7 +12,7 @@ options="--layers 1 --heads 2 --width 16 --length 16 --batch 12 --warmup 5 --ste
 train() { # train RUN OPTION...
     run=$1
     shift
-    "$program" train text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
+    "$program" train --recipe nanogpt text "$run" $options "$@" >"$run.out" 2>&1 || { cat "$run.out"; fail "train $run"; }
 }
 field() { # field NAME FILE: prints its last value
     sed -n "s/.*[ :]$1=\([^ ]*\).*/\1/p" "$2" | tail -n 1
@@ -71,7 +71,7 @@ expect 0 'exports averaged weights (--average 0.9)' "$program" export averaged m
 "$program" eval averaged --last --text text >of_run
 "$program" eval model --text text >of_model 2>/dev/null
 grep -q 'loss=' of_run && cmp of_run of_model || fail "export has other weights: $(cat of_run of_model)"
-expect 0 "parameters=$(field parameters averaged.out)" "$program" train text none $options --average 0.9 --memory
+expect 0 "parameters=$(field parameters averaged.out)" "$program" train --recipe nanogpt text none $options --average 0.9 --memory
 awk -v f="$(field memory said)" -v m="$(field memory averaged.out)" 'BEGIN { exit !(f <= m && m <= f + 10000) }' ||
     fail "forecast $(field memory said), taken $(field memory averaged.out)"
 
@@ -88,13 +88,13 @@ train grown --batch-from 12 --batch-growth 1
 [ "$(field parameters_crc32c grown.out)" = "$(field parameters_crc32c plain.out)" ] || fail "a batch that does not grow has other bits"
 
 # -- contradictions --
-expect 2 '--schedule must be cosine, linear, wsd, wsd-sqrt, plateau or constant, not step' "$program" train text none --schedule step
-expect 2 '--decay is for --schedule wsd or wsd-sqrt, not for --schedule linear' "$program" train text none --schedule linear --decay 0.1
-expect 2 '--plateau-patience are for --schedule plateau' "$program" train text none --plateau-patience 3
-expect 2 '--schedule constant does not change the rate' "$program" train text none --schedule constant --min-lr 0.001
-expect 2 '--batch-growth needs --batch-from' "$program" train text none --batch-growth 0.1
-expect 2 '--batch-from 13 is more than --batch 12' "$program" train text none --batch-from 13
-expect 2 '--shards 4 does not divide --batch-from 6' "$program" train text none --batch-from 6 --shards 4
-expect 2 '--batch-from needs --steps' "$program" train text none --batch-from 1 --epochs 2
-expect 2 '--average takes a number from 0 to' "$program" train text none --average 1
+expect 2 '--schedule must be cosine, linear, wsd, wsd-sqrt, plateau or constant, not step' "$program" train --recipe nanogpt text none --schedule step
+expect 2 '--decay is for --schedule wsd or wsd-sqrt, not for --schedule linear' "$program" train --recipe nanogpt text none --schedule linear --decay 0.1
+expect 2 '--plateau-patience are for --schedule plateau' "$program" train --recipe nanogpt text none --plateau-patience 3
+expect 2 '--schedule constant does not change the rate' "$program" train --recipe nanogpt text none --schedule constant --min-lr 0.001
+expect 2 '--batch-growth needs --batch-from' "$program" train --recipe nanogpt text none --batch-growth 0.1
+expect 2 '--batch-from 13 is more than --batch 12' "$program" train --recipe nanogpt text none --batch-from 13
+expect 2 '--shards 4 does not divide --batch-from 6' "$program" train --recipe nanogpt text none --batch-from 6 --shards 4
+expect 2 '--batch-from needs --steps' "$program" train --recipe nanogpt text none --batch-from 1 --epochs 2
+expect 2 '--average takes a number from 0 to' "$program" train --recipe nanogpt text none --average 1
 [ ! -e none ] || fail "a refused run leaves a folder"
