@@ -67,7 +67,7 @@ const program_option *planned_options(const program_option *more)
     return table;
 }
 
-/* Returns the index of an option; n_options if there is none. */
+/* Returns the index of an option, or n_options for an unknown name. */
 static int find_option(const char *name)
 {
     int i = 0;
@@ -132,8 +132,8 @@ static void choose_options(const char *options)
         choose_option(word + 2, table[find_option(word + 2)].flag ? "" : strsep(&rest, " "));
 }
 
-/* Fits the sizes of attention to those that the command line has. Without a width of its own, it gets a wider model
- * than the row's for 3 heads. Rotary positions need an even width of each head. */
+/* Fits the sizes of attention to those that the command line has. For 3 heads the model becomes wider than in the row,
+ * unless the width is given. Rotary positions need an even width of each head. */
 static void fit_heads(void)
 {
     const int64_t kv_heads = chosen.kv_heads > 0 ? chosen.kv_heads : 1;

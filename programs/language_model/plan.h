@@ -12,7 +12,7 @@
 typedef struct recipe_row {
     double work;         /* FLOP of the whole training, at least */
     int64_t tokens;      /* of the text for training, at least */
-    double epochs;       /* the training ends after so many passes over the text, even if time is left; 0: no limit */
+    double epochs;       /* the most passes over the text, even if time is left; 0: no limit */
     const char *options; /* of `train` */
 } recipe_row;
 /* The rows, from little work to much. The first one is for any work and any text. The table ends with a row without
@@ -51,8 +51,8 @@ void begin_plan(bool tuning);
 bool has_recipe(void);
 /* Returns whether the plan chooses the number of steps, or the model. */
 bool has_plan(void);
-/* Limits the tokens for validation of a text with so many tokens, unless --validation is given. Without a recipe it
- * does nothing. */
+/* Limits the tokens for validation, unless --validation is given. tokens: of the text. Without a recipe it does
+ * nothing. */
 void limit_validation(int64_t tokens);
 /* Chooses model, recipe and number of steps, if the plan does so, and prints them. The tokenizer and the tokens for
  * training are known. tokens: of the whole text. */
@@ -67,7 +67,7 @@ typedef struct run_costs {
     double step, evaluation; /* evaluation: of one batch */
     double sample, checkpoint;
 } run_costs;
-/* Measures the costs with a model of its own. The steps are timed for at least so many seconds. */
+/* Measures the costs with another model than t's. seconds: the least time of the measured steps. */
 run_costs measure_costs(const trainer *t, double seconds);
 /* Returns the FLOP of a step's matrix products with the settings. */
 double work_of_step(void);

@@ -1,5 +1,5 @@
 /* The recipe "fast": which model to train, and how, for the work that there is time for and the size of the text.
- * bench/recipes.py compares settings. All models have Llama's architecture, so they can be exported to transformers. */
+ * All models have Llama's architecture, so they can be exported to transformers. */
 #include "plan.h"
 
 /* What all rows have. Little text needs dropout: with as much work, more passes over it. Two cores do about 2e13 FLOP

@@ -75,7 +75,7 @@ expect 0 'passes over the text' "$program" train little run --force --minutes 0.
 steps=$(sed -n 's/.*"steps": \([0-9]*\),/\1/p' run/config.json)
 [ "$steps" -le 57 ] || fail "$steps steps of 256 tokens see 360 tokens more than 40 times"
 
-# -- the forecast of the memory is that of the planned model --
+# -- the forecast of the memory is for the planned model --
 expect 0 'memory=' "$program" train text run --force --steps 3 --quiet
 memory=$(sed -n 's/.* memory=\([^ ]*\).*/\1/p' said)
 expect 0 'parameters=' "$program" train text --memory --steps 3

@@ -37,7 +37,7 @@ static void read_options(const char *options)
     (void)parse_options_and_words(count, arguments, PROGRAM, "", planned_options(plan), NULL, 0);
 }
 
-/* Plans a run on a text with so many tokens, nine tenths of them for training. The options have --steps, so that
+/* Plans a run on a text. Nine tenths of its tokens are for training. The options have --steps, so that
  * nothing is timed. */
 static void plan(const char *options, int64_t tokens)
 {
