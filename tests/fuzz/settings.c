@@ -16,6 +16,7 @@ static _Noreturn void end_input(int status)
 #define exit end_input
 #undef stderr
 #define stderr said
+#include "language_model/schedules.c"
 #include "language_model/settings.c"
 #include "language_model/settings_json.c"
 #undef exit
