@@ -5,7 +5,7 @@
 /* What all rows have. Little text needs dropout: with as much work, more passes over it. Two cores do about 2e13 FLOP
  * in a minute. */
 #define ALL                                                                                                            \
-    "--llama --uniform-init --zero-init --embedding-std 0.3 --optimizer muon --adam-lr 0.003 --beta2 0.95 "            \
+    "--llama --uniform-init --zero-init --embedding-std 0.3 --optimizer muon --adam-lr 0.01 --beta2 0.95 "             \
     "--schedule wsd --decay 0.6 --min-lr 0 "
 #define TINY ALL "--layers 2 --heads 2 --width 64 --length 32 --batch 8 --lr 0.02 --warmup 20"
 #define SECONDS ALL "--layers 4 --heads 4 --width 128 --length 64 --batch 12 --lr 0.02 --warmup 50"
