@@ -38,7 +38,9 @@ BASE = (
 COLUMNS = (
     "text,text_crc32,options,seed,threads,tokens,steps,parameters,wall_seconds,processor_seconds,loss,processor"
 ).split(",")
-OWN_OPTIONS = {"--seed", "--threads", "--validation", "--eval-every", "--eval-batches", "--force", "--quiet", "--memory"}
+OWN_OPTIONS = {
+    "--recipe", "--minutes", "--seed", "--threads", "--validation", "--eval-every", "--eval-batches", "--force", "--quiet", "--memory"
+}
 
 
 def parse_options(text):
@@ -99,7 +101,7 @@ def build():
 def measure(program, text, options, seed, threads, directory):
     """Returns the figures of one run. The seconds are from the start of the process to its end."""
     words = shlex.split(options)
-    own = f"--seed {seed} --threads {threads} --validation 0.1 --eval-batches 1 --eval-every 1000000000 --quiet --force"
+    own = f"--recipe nanogpt --seed {seed} --threads {threads} --validation 0.1 --eval-batches 1 --eval-every 1000000000 --quiet --force"
     if "--sample-tokens" not in words:
         own += " --sample-tokens 0"
     command = [program, "train", text, directory / "run", *words, *own.split()]

@@ -34,7 +34,7 @@ try other second
 160" ] || fail "the numbers of tokens are wrong: $(cat first.csv)"
 head -c 1134 text >split
 # shellcheck disable=SC2086 # options are words
-"$program" train split run $size --quiet --sample-tokens 0 >out 2>&1
+"$program" train split run --recipe nanogpt $size --quiet --sample-tokens 0 >out 2>&1
 [ "$(column loss first.csv | head -n 1)" = "$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' out)" ] || { cat first.csv out; fail "another loss"; }
 
 # A session continues: the runs that are in the file are not made again.

@@ -137,7 +137,7 @@ th_status th_averages_read(const th_safetensors *file, const json_t *state, th_w
             continue;
         const th_safetensors_entry *entry = th_average_in_file(file, p);
         if (th_safetensors_file_read(list->ctx, entry->file, entry->begin, averaged->data, averaged->bytes,
-                                      operation) != TH_OK)
+                                     operation) != TH_OK)
             return th_error_code(list->ctx);
     }
     if (average)
