@@ -48,7 +48,8 @@ static void layers(void)
     th_tensor *x = leaf("x", TH_SHAPE(2, 3)), *row = leaf("row <&> \xc3\xa9", TH_SHAPE(4));
     th_tensor *h = th_set_name(th_relu(th_module_forward(dense, x)), "hidden");
     th_tensor *y = th_mul(h, th_add(row, h));
-    th_tensor *z = th_sub(th_transpose(y, TH_AXES(1, 0)), th_reshape(leaf("shift", TH_SHAPE(8)), TH_SHAPE(4, 2)));
+    th_tensor *shift = th_reshape(leaf("shift", TH_SHAPE(8)), TH_SHAPE(4, 2));
+    th_tensor *z = th_sub(th_transpose(y, TH_AXES(1, 0)), shift);
     (void)!th_backward(sum(th_scale(z, 0.5)), NULL);
 }
 
@@ -72,7 +73,8 @@ static void values(void)
     th_tensor *large = th_mul(leaf("24", TH_SHAPE(4, 6)), leaf("of 24", TH_SHAPE(4, 6))),
               *larger = th_mul(leaf("25", TH_SHAPE(25)), leaf("of 25", TH_SHAPE(25)));
     th_tensor *none = th_mul(leaf("empty", TH_SHAPE(0, 3)), leaf("empty too", TH_SHAPE(0, 3)));
-    th_tensor *all = th_add(th_add(sum(large), sum(larger)), sum(none));
+    th_tensor *sum_of_none = sum(none), *sum_of_larger = sum(larger);
+    th_tensor *all = th_add(th_add(sum(large), sum_of_larger), sum_of_none);
     (void)!th_backward(th_add(th_scale(y, 0), all), &(th_backward_options){.cotangent = leaf(NULL, TH_SHAPE(2, 5))});
 }
 

@@ -163,8 +163,8 @@ static void print_sample(FILE *file, const th_op *op, const th_sample *sample)
 
 static void print_operation(FILE *file, const th_op *op)
 {
-    fprintf(file, "%s: %d inputs, optional 0x%x, %d outputs, differentiable 0x%x, %zu bytes of attributes%s%s\n",
-            op->name, op->n_inputs, op->optional, op->n_outputs, op->differentiable_outputs, op->attributes_size,
+    fprintf(file, "%s: %d inputs, optional 0x%x, %d outputs, differentiable 0x%x, attributes %s%s%s\n", op->name,
+            op->n_inputs, op->optional, op->n_outputs, op->differentiable_outputs, op->attributes_size ? "yes" : "no",
             op->composed ? ", fused" : "", op->not_differentiable ? ", not differentiable" : "");
     fprintf(file, "  descriptor: flags 0x%x, saves 0x%x, identities 0x%x, %zu bytes of plan\n", op->flags, op->saves,
             op->identity_gradients, op->plan_size);
