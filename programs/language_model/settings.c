@@ -80,6 +80,7 @@ const program_option run_options[] = {
      .integer = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "at every point where GPT-2 has dropout", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
+    {"no-bias", "no biases in layers and norms; implied by --llama", .flag = &chosen.no_bias},
     {"activation",
      "of the MLP: gelu, relu2 (squared ReLU), silu, or swiglu (silu with a gate); default: gelu, with --llama swiglu",
      .text = &chosen.activation},
@@ -236,6 +237,8 @@ static void set_model_options(th_language_model_options *m)
 {
     if (chosen.llama)
         set_llama_options(m);
+    if (chosen.no_bias)
+        m->block.no_bias = true;
     if (chosen.activation) {
         const int i = find_activation(chosen.activation);
         m->block.activation = activations[i].activation;
@@ -262,10 +265,10 @@ bool steps_depend_on_data(void)
 /* Returns whether an option of the model differs from its default. */
 static bool has_model_options(void)
 {
-    return chosen.llama || chosen.layers != DEFAULT_LAYERS || chosen.heads != DEFAULT_HEADS || chosen.kv_heads != 0 ||
-           chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0 || chosen.activation || chosen.qk_norm ||
-           chosen.embedding_norm || chosen.value_residual || chosen.embedding_skip || chosen.bigram != 0 ||
-           chosen.embedding_std != 0 || chosen.uniform_init || chosen.zero_init;
+    return chosen.llama || chosen.no_bias || chosen.layers != DEFAULT_LAYERS || chosen.heads != DEFAULT_HEADS ||
+           chosen.kv_heads != 0 || chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0 || chosen.activation ||
+           chosen.qk_norm || chosen.embedding_norm || chosen.value_residual || chosen.embedding_skip ||
+           chosen.bigram != 0 || chosen.embedding_std != 0 || chosen.uniform_init || chosen.zero_init;
 }
 
 bool find_storage(const char *name, th_dtype *dtype)
@@ -360,13 +363,13 @@ static void refuse_contradictions(void)
     if (strcmp(chosen.tokenizer, "bpe") == 0 && chosen.vocabulary < 256)
         refuse(PROGRAM, "--vocabulary must be at least 256 with bpe, which has a token for each byte", "");
     if (chosen.from && has_model_options())
-        refuse(
-            PROGRAM,
-            "--llama, --layers, --heads, --kv-heads, --width, --mlp-width, --activation, --qk-norm, --embedding-norm, "
-            "--value-residual, --embedding-skip, --bigram, "
-            "--embedding-std, --uniform-init and --zero-init are for new models: --from a folder takes the model as "
-            "it is",
-            "");
+        refuse(PROGRAM,
+               "--llama, --no-bias, --layers, --heads, --kv-heads, --width, --mlp-width, --activation, --qk-norm, "
+               "--embedding-norm, "
+               "--value-residual, --embedding-skip, --bigram, "
+               "--embedding-std, --uniform-init and --zero-init are for new models: --from a folder takes the model as "
+               "it is",
+               "");
     if (!chosen.from && (chosen.lora > 0 || strcmp(chosen.weights, "float32") != 0))
         refuse(PROGRAM, "--lora and --weights are for pretrained models: name one with --from", "");
     if (chosen.lora == 0 && strcmp(chosen.weights, "float32") != 0)

@@ -27,7 +27,7 @@ typedef struct settings {
     double validation;           /* the share of the text, at its end, for validation */
     const char *validation_file; /* or the text for validation; NULL: a share */
     /* the model */
-    bool llama;
+    bool llama, no_bias;
     int64_t layers, heads, kv_heads, width, mlp_width;
     int64_t length; /* of a window; 0 until choose_windows() */
     double dropout;

@@ -294,6 +294,7 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "lora-targets", json_null());
     add_missing(object, "weights", json_string("float32"));
     add_missing(object, "chat", json_null());
+    add_missing(object, "no-bias", json_false());
     add_missing(object, "activation", json_null());
     add_missing(object, "qk-norm", json_false());
     add_missing(object, "embedding-norm", json_false());
