@@ -38,9 +38,9 @@ BASE = (
 COLUMNS = (
     "text,text_crc32,options,seed,threads,tokens,steps,parameters,wall_seconds,processor_seconds,loss,processor"
 ).split(",")
-OWN_OPTIONS = {
-    "--recipe", "--minutes", "--seed", "--threads", "--validation", "--eval-every", "--eval-batches", "--force", "--quiet", "--memory"
-}
+OWN_OPTIONS = set(
+    "--recipe --minutes --seed --threads --validation --eval-every --eval-batches --force --quiet --memory".split()
+)
 
 
 def parse_options(text):
@@ -73,10 +73,10 @@ def read_rows(path):
         return list(csv.DictReader(file))
 
 
-def append_row(path, row):
+def append_row(path, row, columns):
     new = not path.exists()
     with open(path, "a", newline="", encoding="utf-8") as file:
-        rows = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        rows = csv.DictWriter(file, columns, lineterminator="\n")
         if new:
             rows.writeheader()
         rows.writerow(row)
@@ -98,13 +98,8 @@ def build():
     return directory / "programs" / "language_model"
 
 
-def measure(program, text, options, seed, threads, directory):
+def measure_command(command, options):
     """Returns the figures of one run. The seconds are from the start of the process to its end."""
-    words = shlex.split(options)
-    own = f"--recipe nanogpt --seed {seed} --threads {threads} --validation 0.1 --eval-batches 1 --eval-every 1000000000 --quiet --force"
-    if "--sample-tokens" not in words:
-        own += " --sample-tokens 0"
-    command = [program, "train", text, directory / "run", *words, *own.split()]
     before, begin = os.times(), time.perf_counter()
     ended = subprocess.run(command, capture_output=True, text=True)
     wall, after = time.perf_counter() - begin, os.times()
@@ -121,6 +116,16 @@ def measure(program, text, options, seed, threads, directory):
         "processor_seconds": f"{after[2] + after[3] - before[2] - before[3]:.2f}",
         "loss": found[1],
     }
+
+
+def measure(program, text, options, seed, threads, directory):
+    """Returns the figures of one run of language_model."""
+    words = shlex.split(options)
+    own = f"--recipe nanogpt --seed {seed} --threads {threads} --validation 0.1 --eval-batches 1 --eval-every 1000000000"
+    own += " --quiet --force"
+    if "--sample-tokens" not in words:
+        own += " --sample-tokens 0"
+    return measure_command([program, "train", text, directory / "run", *words, *own.split()], options)
 
 
 def run(given):
@@ -142,7 +147,7 @@ def run(given):
             figures = measure(program, directory / "text", options, seed, given.threads, directory)
             described = {"text": pathlib.Path(given.text).name, "text_crc32": crc, "options": options, "seed": seed}
             machine = {"threads": given.threads, "processor": processor_name()}
-            append_row(given.csv, {**described, **machine, **figures})
+            append_row(given.csv, {**described, **machine, **figures}, COLUMNS)
             print(f"loss {figures['loss']}  seed {seed}  {options}", file=sys.stderr)
 
 
@@ -214,4 +219,5 @@ def main():
     given.function(given)
 
 
-main()
+if __name__ == "__main__":
+    main()
