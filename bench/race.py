@@ -99,7 +99,7 @@ def describe(rows):
     seconds = [f"{recipes.mean(rows, column):.1f}" for column in ("wall_seconds", "processor_seconds")]
     counts = [rows[0]["steps"], rows[0]["parameters"], str(len(rows))]
     numbers = [f"{target:.2f}", f"{mean:.4f}", f"{deviation:.4f}", f"{t:.2f}", f"{p:.2g}", reached]
-    return [rows[0]["row"], *counts, *numbers, *seconds]
+    return [rows[0]["row"], *counts, *("-" if number == "nan" else number for number in numbers), *seconds]
 
 
 def report(path):

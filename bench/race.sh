@@ -6,12 +6,12 @@
 # --rows: of race.py's table, nanogpt, ours-1.88 and ours-1.60, each with -tapehead, -tapehead-bfloat16 and -torch (default:
 # all). --threads: default 2. PYTHON must have PyTorch (default: an environment that this script makes). --program: a
 # language_model (default: built for this processor). --steps: another number of steps, to try the rows, with --out. Appends to
-# race.csv and writes race.md in DIRECTORY (default bench/results); omits the runs that race.csv has. Run nothing else at the same time.
+# race.csv and writes its table in DIRECTORY (default bench/results); omits the runs that race.csv has. Run nothing else at the same time.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 peers=$root/build-bench/peers
-rows=torch python=
+rows=torch python= text=
 
 . "$root/scripts/library/help.sh"
 . "$root/bench/peers.sh"
@@ -19,11 +19,18 @@ answer_help "$@"
 option=
 for word; do
     case $option in
+    --text) text=$word ;;
     --rows) rows=$word ;;
     --python) python=$word ;;
     esac
-    option=$word
+    case $option,$word in
+    ,--text | ,--rows | ,--seeds | ,--threads | ,--out | ,--python | ,--program | ,--steps) option=$word ;;
+    ,*) refuse "unknown option $word" ;;
+    *) option= ;;
+    esac
 done
+[ -z "$option" ] || refuse "$option needs a value"
+[ -r "$text" ] || refuse "the text is missing: give the path of a file with --text"
 case $rows in
 *torch*)
     if [ -z "$python" ] && make_environment && install_torch && [ -e "$peers/torch.complete" ]; then
