@@ -18,7 +18,7 @@ static void release(th_context *ctx, void *object)
     th_moments_destroy(o);
     th_shards_free(o);
     th_step_buffers_free(o);
-    th_matrices_end(o);
+    th_matrices_free(o);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
@@ -175,7 +175,7 @@ th_optimizer *th_optimizer_new(th_module *m, const th_update_rule *rule, const v
     o->max_norm = options->max_norm;
     o->diloco = diloco;
     assign_groups(o, m, options);
-    if (th_matrices_begin(o, m, options->groups, options->n_groups) != TH_OK ||
+    if (th_matrices_init(o, m, options->groups, options->n_groups) != TH_OK ||
         th_shards_init(o, options->shards, options->group) != TH_OK) {
         th_optimizer_free(o);
         return NULL;

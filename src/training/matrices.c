@@ -71,7 +71,7 @@ static th_status check_groups(const th_optimizer *o, const th_parameter_group *g
     return TH_OK;
 }
 
-th_status th_matrices_begin(th_optimizer *o, const th_module *m, const th_parameter_group *groups, int n_groups)
+th_status th_matrices_init(th_optimizer *o, const th_module *m, const th_parameter_group *groups, int n_groups)
 {
     if (check_groups(o, groups, n_groups) != TH_OK || o->rule->update_matrices == NULL)
         return o->ctx->error;
@@ -99,7 +99,7 @@ static void release_work(const th_optimizer *o)
     th_release_numbers(o->ctx, w->scratch, w->scratch_bytes);
 }
 
-void th_matrices_end(th_optimizer *o)
+void th_matrices_free(th_optimizer *o)
 {
     if (o->matrices == NULL)
         return;

@@ -13,9 +13,9 @@ typedef struct th_matrix_work th_matrix_work;
 /* Decides which parameters of o, all parameters of m, are matrices, and allocates o->matrices if the rule updates any.
  * groups [n_groups]. Errors: TH_ERROR_ARGUMENT if a group asks for what its rule or a parameter cannot do,
  * TH_ERROR_MEMORY. */
-th_status th_matrices_begin(th_optimizer *o, const th_module *m, const th_parameter_group *groups, int n_groups);
+th_status th_matrices_init(th_optimizer *o, const th_module *m, const th_parameter_group *groups, int n_groups);
 /* Frees o->matrices. */
-void th_matrices_end(th_optimizer *o);
+void th_matrices_free(th_optimizer *o);
 
 /* Allocates the memory that updates of all matrices with moments need. Errors: TH_ERROR_MEMORY. */
 th_status th_matrices_reserve(th_optimizer *o);

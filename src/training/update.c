@@ -1,10 +1,9 @@
 /* Applies the update rule to all parameters that have a gradient: this process's part of them. Adjacent parameters are one
  * run of elements, in tasks of equal size. matrices.c updates whole matrices. */
 #include "kernels/machine/parallel.h"
+#include "training/chunks.h"
 #include "training/matrices.h"
 #include "training/moments.h"
-
-enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 
 /* Parameters that are adjacent in memory and have the same options and step count: this process's part of them. */
 typedef struct run {
@@ -22,13 +21,12 @@ static void update_chunk(void *shared, int64_t index, int worker)
     (void)worker;
     const run *r = shared;
     const th_parameter_block *block = r->moments->block;
-    const int64_t first = index * CHUNK;
-    const int64_t n = r->numel - first < CHUNK ? r->numel - first : CHUNK;
-    const size_t offset = r->begin + (size_t)first * r->element;
+    const th_chunk chunk = th_chunk_at(r->numel, r->element, index);
+    const size_t offset = r->begin + chunk.at;
     void *moment[TH_MAX_MOMENTS] = {NULL};
     for (int i = 0; i < r->optimizer->n_moments; i++)
-        moment[i] = r->moment[i] + (offset - r->begin);
-    r->optimizer->rule->update(&r->update, n, block->data + offset, block->gradient + offset, moment);
+        moment[i] = r->moment[i] + chunk.at;
+    r->optimizer->rule->update(&r->update, chunk.count, block->data + offset, block->gradient + offset, moment);
 }
 
 /* Returns whether next can be updated together with the parameter before it. The update also runs over the gap between
@@ -71,7 +69,7 @@ static void update_run(const th_optimizer *o, const th_optimizer_parameter *firs
              .update = th_update_of(o, first, gradient_scale)};
     for (int i = 0; i < o->n_moments; i++)
         r.moment[i] = (char *)m->moment[i] + th_moment_offset(m, i, begin);
-    th_parallel(o->ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
+    th_parallel(o->ctx->threads, th_chunk_count(r.numel), update_chunk, &r);
 }
 
 void th_update_parameters(const th_optimizer *o, double gradient_scale)

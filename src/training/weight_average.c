@@ -7,8 +7,7 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/parallel.h"
 #include "nn/module.h"
-
-enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
+#include "training/chunks.h"
 
 /* -- creating and freeing -- */
 
@@ -109,27 +108,19 @@ static work work_on(const th_weight_average *a, const th_averaged_parameter *p)
 static void run(const th_weight_average *a, th_task *task, work *w)
 {
     if (w->average) /* otherwise the context is shapes-only */
-        th_parallel(a->ctx->threads, (w->numel + CHUNK - 1) / CHUNK, task, w);
-}
-
-/* The elements of a task. Sets *at to its first byte. */
-static int64_t chunk_of(const work *w, int64_t index, size_t *at)
-{
-    const int64_t first = index * CHUNK;
-    *at = (size_t)first * w->element;
-    return w->numel - first < CHUNK ? w->numel - first : CHUNK;
+        th_parallel(a->ctx->threads, th_chunk_count(w->numel), task, w);
 }
 
 static void update_chunk(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const work *w = shared;
-    size_t at;
-    const int64_t n = chunk_of(w, index, &at);
+    const th_chunk c = th_chunk_at(w->numel, w->element, index);
+    char *average = w->average + c.at, *parameter = w->parameter + c.at;
     if (w->weight == 1) /* the first update: the memory has no numbers yet */
-        memcpy(w->average + at, w->parameter + at, (size_t)n * w->element);
+        memcpy(average, parameter, (size_t)c.count * w->element);
     else
-        w->kernels->lerp(n, (void *[]){w->average + at, w->average + at, w->parameter + at}, &w->weight);
+        w->kernels->lerp(c.count, (void *[]){average, average, parameter}, &w->weight);
 }
 
 static void swap_chunk(void *shared, int64_t index, int worker)
@@ -137,8 +128,8 @@ static void swap_chunk(void *shared, int64_t index, int worker)
     (void)worker;
     const work *w = shared;
     char copy[4096];
-    size_t at;
-    size_t left = (size_t)chunk_of(w, index, &at) * w->element;
+    const th_chunk c = th_chunk_at(w->numel, w->element, index);
+    size_t at = c.at, left = (size_t)c.count * w->element;
     while (left > 0) {
         const size_t bytes = left < sizeof copy ? left : sizeof copy;
         memcpy(copy, w->parameter + at, bytes);

@@ -1,21 +1,17 @@
 /* Adam, AdamW and AMSGrad. They differ in the weight decay and in the number of moments.
  * tapehead/optimizer.h has the formulas, the options and their ranges; kernels/elementwise/vector/optimizer.c computes
  * them. */
+#include "training/rules/adam.h"
+
 #include <math.h>
 
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/elementwise/scalar.h"
 #include "training/create.h"
 
-typedef struct adam_options {
-    double beta1, beta2, eps;
-    bool eps_inside, amsgrad;
-    bool decoupled; /* AdamW: the weight decay is not added to the gradient, but shrinks the parameter */
-} adam_options;
-
 static const char *full_name(const void *options)
 {
-    const adam_options *o = options;
+    const th_adam_rule_options *o = options;
     if (o->decoupled)
         return o->amsgrad ? "adam_w amsgrad" : "adam_w";
     return o->amsgrad ? "adam amsgrad" : "adam";
@@ -23,7 +19,7 @@ static const char *full_name(const void *options)
 
 static int moment_count(const void *options)
 {
-    const adam_options *o = options;
+    const th_adam_rule_options *o = options;
     return o->amsgrad ? 3 : 2;
 }
 
@@ -36,7 +32,7 @@ static double largest_moment(int i, th_dtype dtype)
 
 static int save_options(const void *options, th_saved_option option[TH_MAX_RULE_OPTIONS])
 {
-    const adam_options *o = options;
+    const th_adam_rule_options *o = options;
     option[0] = (th_saved_option){.name = "beta1", .value = o->beta1};
     option[1] = (th_saved_option){.name = "beta2", .value = o->beta2};
     option[2] = (th_saved_option){.name = "eps", .value = o->eps};
@@ -47,14 +43,14 @@ static int save_options(const void *options, th_saved_option option[TH_MAX_RULE_
 /* With an eps of 0, a moment of 0 gives 0 / 0. */
 static bool keeps_zeros(const void *options)
 {
-    const adam_options *o = options;
+    const th_adam_rule_options *o = options;
     return o->eps > 0;
 }
 
 static void update(const th_update *u, int64_t n, void *parameter, const void *gradient,
                    void *const moment[TH_MAX_MOMENTS])
 {
-    const adam_options *o = u->options;
+    const th_adam_rule_options *o = u->options;
     const double t = (double)u->steps + 1;
     const th_adam_update numbers = {
         .gradient_scale = u->gradient_scale,
@@ -72,7 +68,7 @@ static void update(const th_update *u, int64_t n, void *parameter, const void *g
 
 /* The members that both rules have. */
 #define ADAM_MEMBERS                                                                                                   \
-    .options_size = sizeof(adam_options), .full_name = full_name, .moment_count = moment_count,                        \
+    .options_size = sizeof(th_adam_rule_options), .full_name = full_name, .moment_count = moment_count,                \
     .moment_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .largest_moment = largest_moment,                     \
     .save_options = save_options, .keeps_zeros = keeps_zeros, .update = update
 
@@ -82,12 +78,12 @@ const th_update_rule th_update_rule_adam_w = {.name = "adam_w", ADAM_MEMBERS};
 static th_optimizer *adam_new(th_module *m, const th_update_rule *rule, const th_adam_options *options, bool decoupled)
 {
     const th_adam_options given = options ? *options : (th_adam_options){0};
-    const adam_options own = {.beta1 = th_option_or(given.beta1, 0.9, given.has_betas && given.beta1 == 0),
-                              .beta2 = th_option_or(given.beta2, 0.999, given.has_betas && given.beta2 == 0),
-                              .eps = th_option_or(given.eps, 1e-8, given.no_eps),
-                              .eps_inside = given.eps_inside,
-                              .amsgrad = given.amsgrad,
-                              .decoupled = decoupled};
+    const th_adam_rule_options own = {.beta1 = th_option_or(given.beta1, 0.9, given.has_betas && given.beta1 == 0),
+                                      .beta2 = th_option_or(given.beta2, 0.999, given.has_betas && given.beta2 == 0),
+                                      .eps = th_option_or(given.eps, 1e-8, given.no_eps),
+                                      .eps_inside = given.eps_inside,
+                                      .amsgrad = given.amsgrad,
+                                      .decoupled = decoupled};
     const th_common_options common = {.learning_rate = given.learning_rate,
                                       .weight_decay = given.weight_decay,
                                       .max_norm = given.max_norm,

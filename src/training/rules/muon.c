@@ -1,24 +1,23 @@
 /* Muon for whole matrices, and AdamW for all other parameters. tapehead/optimizer.h has the formulas, the options and their
- * ranges. kernels/products/orthogonalize.c computes the iteration; kernels/elementwise/vector/optimizer.c computes the
- * rest. */
+ * ranges. kernels/products/orthogonalize.c computes the iteration, and kernels/elementwise/vector/optimizer.c computes
+ * momentum and move. The rule adam_w updates the other parameters. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/elementwise/optimizer_kernels.h"
-#include "kernels/elementwise/scalar.h"
 #include "kernels/machine/parallel.h"
 #include "kernels/products/orthogonalize.h"
 #include "tensor/checked.h"
+#include "training/chunks.h"
 #include "training/create.h"
-
-enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
+#include "training/rules/adam.h"
 
 typedef struct muon_options {
     double momentum;
     bool nesterov;
     th_muon_adjustment adjustment;
     th_newton_schulz iteration;
-    double beta1, beta2, eps; /* of AdamW */
+    th_adam_rule_options adam_w; /* of the other parameters */
 } muon_options;
 
 static const char *full_name(const void *options)
@@ -53,9 +52,9 @@ static int save_options(const void *options, th_saved_option option[TH_MAX_RULE_
     option[n++] = (th_saved_option){.name = "newton_schulz_steps", .value = o->iteration.steps};
     option[n++] = (th_saved_option){.name = "newton_schulz_eps", .value = o->iteration.eps};
     option[n++] = (th_saved_option){.name = "adjustment", .value = o->adjustment};
-    option[n++] = (th_saved_option){.name = "beta1", .value = o->beta1};
-    option[n++] = (th_saved_option){.name = "beta2", .value = o->beta2};
-    option[n++] = (th_saved_option){.name = "eps", .value = o->eps};
+    option[n++] = (th_saved_option){.name = "beta1", .value = o->adam_w.beta1};
+    option[n++] = (th_saved_option){.name = "beta2", .value = o->adam_w.beta2};
+    option[n++] = (th_saved_option){.name = "eps", .value = o->adam_w.eps};
     return n;
 }
 
@@ -71,51 +70,37 @@ static void update(const th_update *u, int64_t n, void *parameter, const void *g
                    void *const moment[TH_MAX_MOMENTS])
 {
     const muon_options *o = u->options;
-    const double t = (double)u->steps + 1;
-    const th_adam_update numbers = {
-        .gradient_scale = u->gradient_scale,
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .shrink = u->learning_rate * u->weight_decay,
-        .step_size = u->learning_rate / (1 - th_scalar_pow(o->beta1, t)),
-        .second_scale = 1 / (1 - th_scalar_pow(o->beta2, t)),
-        .eps_outside = o->eps,
-    };
-    u->kernels->adam(n, parameter, gradient, moment[0], moment[1], NULL, &numbers);
+    th_update adam_w = *u;
+    adam_w.options = &o->adam_w;
+    th_update_rule_adam_w.update(&adam_w, n, parameter, gradient, moment);
 }
 
 /* -- matrices -- */
 
-/* A chunk of a matrix. */
-typedef struct chunk {
-    const th_matrix *matrix;
-    int64_t count; /* of elements */
-    size_t at;     /* its first byte */
-} chunk;
-
 static int64_t chunks_of_matrix(const th_matrices *m)
 {
-    return (m->rows * m->columns + CHUNK - 1) / CHUNK;
+    return th_chunk_count(m->rows * m->columns);
 }
 
-static chunk chunk_at(const th_matrices *m, int64_t index)
+/* Returns a chunk of all matrices, and its matrix in *matrix. */
+static th_chunk chunk_at(const th_matrices *m, int64_t index, const th_matrix **matrix)
 {
-    const int64_t chunks = chunks_of_matrix(m), first = index % chunks * CHUNK, rest = m->rows * m->columns - first;
-    return (chunk){.matrix = &m->matrix[index / chunks],
-                   .count = rest < CHUNK ? rest : CHUNK,
-                   .at = (size_t)first * th_dtype_size(m->dtype)};
+    const int64_t chunks = chunks_of_matrix(m);
+    *matrix = &m->matrix[index / chunks];
+    return th_chunk_at(m->rows * m->columns, th_dtype_size(m->dtype), index % chunks);
 }
 
 /* Replaces the gradient by the direction that will be made orthogonal. */
 static void find_direction(void *shared, int64_t index, int worker)
 {
     (void)worker;
-    const chunk c = chunk_at(shared, index);
-    const th_update *u = &c.matrix->update;
+    const th_matrix *matrix;
+    const th_chunk c = chunk_at(shared, index, &matrix);
+    const th_update *u = &matrix->update;
     const muon_options *o = u->options;
     const th_muon_update numbers = {
         .gradient_scale = u->gradient_scale, .momentum = o->momentum, .nesterov = o->nesterov};
-    u->kernels->muon(c.count, (char *)c.matrix->gradient + c.at, (char *)c.matrix->moment[0] + c.at, &numbers);
+    u->kernels->muon(c.count, (char *)matrix->gradient + c.at, (char *)matrix->moment[0] + c.at, &numbers);
 }
 
 static double adjustment(const muon_options *o, const th_matrices *m)
@@ -129,12 +114,13 @@ static void move(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const th_matrices *m = shared;
-    const chunk c = chunk_at(m, index);
-    const th_update *u = &c.matrix->update;
+    const th_matrix *matrix;
+    const th_chunk c = chunk_at(m, index, &matrix);
+    const th_update *u = &matrix->update;
     const th_sgd_update numbers = {.gradient_scale = adjustment(u->options, m),
                                    .weight_decay = u->weight_decay,
                                    .learning_rate = u->learning_rate};
-    u->kernels->sgd(c.count, (char *)c.matrix->parameter + c.at, (char *)c.matrix->gradient + c.at, NULL, &numbers);
+    u->kernels->sgd(c.count, (char *)matrix->parameter + c.at, (char *)matrix->gradient + c.at, NULL, &numbers);
 }
 
 /* The scratch memory begins with the pointers to the matrices. */
@@ -209,9 +195,10 @@ static muon_options complete(const th_muon_options *given)
         .nesterov = !given->no_nesterov,
         .adjustment = given->adjustment,
         .iteration = iteration_of(given),
-        .beta1 = th_option_or(given->adam_beta1, 0.9, given->has_adam_betas && given->adam_beta1 == 0),
-        .beta2 = th_option_or(given->adam_beta2, 0.999, given->has_adam_betas && given->adam_beta2 == 0),
-        .eps = th_option_or(given->adam_eps, 1e-8, false)};
+        .adam_w = {.beta1 = th_option_or(given->adam_beta1, 0.9, given->has_adam_betas && given->adam_beta1 == 0),
+                   .beta2 = th_option_or(given->adam_beta2, 0.999, given->has_adam_betas && given->adam_beta2 == 0),
+                   .eps = th_option_or(given->adam_eps, 1e-8, false),
+                   .decoupled = true}};
 }
 
 static bool in_range(th_context *ctx, const char *option, double value, bool legal)

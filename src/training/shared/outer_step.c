@@ -6,13 +6,12 @@
 #include "autograd/gradient.h"
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/machine/parallel.h"
+#include "training/chunks.h"
 #include "training/layout.h"
 #include "training/moments.h"
 #include "training/shared/agreement.h"
 #include "training/shared/shared_norm.h"
 #include "training/shared/step_buffers.h"
-
-enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 
 /* Adjacent numbers of a block. */
 typedef struct range {
@@ -51,34 +50,24 @@ static void visit_due(const th_optimizer *o, bool owned, void (*function)(void *
     th_block_run run;
     for (int64_t at = 0; th_next_run(o, true, &at, &run);) {
         range r = range_of(o, &run, owned);
-        th_parallel(o->ctx->threads, (r.numel + CHUNK - 1) / CHUNK, function, &r);
+        th_parallel(o->ctx->threads, th_chunk_count(r.numel), function, &r);
     }
-}
-
-/* The elements of a chunk. Sets *at to its first byte in the range. */
-static int64_t chunk_of(const range *r, int64_t index, size_t *at)
-{
-    const int64_t first = index * CHUNK;
-    *at = (size_t)first * r->element;
-    return r->numel - first < CHUNK ? r->numel - first : CHUNK;
 }
 
 static void subtract_chunk(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const range *r = shared;
-    size_t at;
-    const int64_t n = chunk_of(r, index, &at);
-    r->kernels->sub(n, (void *[]){r->differences + at, r->start + at, r->parameters + at}, NULL);
+    const th_chunk c = th_chunk_at(r->numel, r->element, index);
+    r->kernels->sub(c.count, (void *[]){r->differences + c.at, r->start + c.at, r->parameters + c.at}, NULL);
 }
 
 static void restore_chunk(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const range *r = shared;
-    size_t at;
-    const int64_t n = chunk_of(r, index, &at);
-    memcpy(r->parameters + at, r->start + at, (size_t)n * r->element);
+    const th_chunk c = th_chunk_at(r->numel, r->element, index);
+    memcpy(r->parameters + c.at, r->start + c.at, (size_t)c.count * r->element);
 }
 
 static void update_chunk(void *shared, int64_t index, int worker)
@@ -90,9 +79,9 @@ static void update_chunk(void *shared, int64_t index, int worker)
                                   .momentum = options->momentum,
                                   .nesterov = true,
                                   .learning_rate = options->learning_rate};
-    size_t at;
-    const int64_t n = chunk_of(r, index, &at);
-    r->kernels->sgd(n, r->parameters + at, r->differences + at, r->velocity ? r->velocity + at : NULL, &update);
+    const th_chunk c = th_chunk_at(r->numel, r->element, index);
+    r->kernels->sgd(c.count, r->parameters + c.at, r->differences + c.at, r->velocity ? r->velocity + c.at : NULL,
+                    &update);
 }
 
 void th_outer_step_start(const th_optimizer *o)

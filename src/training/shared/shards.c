@@ -9,10 +9,9 @@
 #include "kernels/machine/parallel.h"
 #include "processes/group.h"
 #include "tensor/random_state.h"
+#include "training/chunks.h"
 #include "training/gradient_norm.h"
 #include "training/layout.h"
-
-enum { CHUNK = 1 << 14 }; /* elements of one task */
 
 /* -- state -- */
 
@@ -137,13 +136,11 @@ static void add_chunk(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const addition *work = shared;
-    const int64_t first = index * CHUNK;
-    const int64_t n = work->numel - first < CHUNK ? work->numel - first : CHUNK;
-    const size_t offset = (size_t)first * work->element;
+    const th_chunk c = th_chunk_at(work->numel, work->element, index);
     if (work->a)
-        work->kernels->add(n, (void *[]){work->to + offset, work->a + offset, work->b + offset}, NULL);
+        work->kernels->add(c.count, (void *[]){work->to + c.at, work->a + c.at, work->b + c.at}, NULL);
     else
-        memcpy(work->to + offset, work->b + offset, (size_t)n * work->element);
+        memcpy(work->to + c.at, work->b + c.at, (size_t)c.count * work->element);
 }
 
 /* Returns the gradient of an open node, or of the current shard if node is CURRENT. */
@@ -167,7 +164,7 @@ static void add_gradients(const th_optimizer *o, int to, int a, int b, bool copy
                          .to = gradient_of(o, r.block, to) + r.begin,
                          .a = copy ? NULL : gradient_of(o, r.block, a) + r.begin,
                          .b = gradient_of(o, r.block, b) + r.begin};
-        th_parallel(o->ctx->threads, (work.numel + CHUNK - 1) / CHUNK, add_chunk, &work);
+        th_parallel(o->ctx->threads, th_chunk_count(work.numel), add_chunk, &work);
     }
 }
 
