@@ -286,12 +286,12 @@ void begin_plan(bool tuning)
     if (limit_time) /* the default might contradict --local-steps */
         chosen.steps = round_up_to_local_steps(chosen.steps);
     remember_settings();
-    if (use_recipe)
-        use_row(NULL, recipe_rows);
-    else
+    if (!use_recipe) {
         complete_settings();
-    if (use_recipe)
-        restore_settings();
+        return;
+    }
+    use_row(NULL, recipe_rows);
+    restore_settings();
 }
 
 void limit_validation(int64_t tokens)

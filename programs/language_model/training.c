@@ -249,8 +249,8 @@ static void note_measurement(trainer *t, double loss)
         th_progress_note(t->report.bar, "step %lld  learning rate %g", (long long)th_step(t->ctx), rate);
 }
 
-/* Evaluates the model, with the averages of its weights if there are any, and saves a checkpoint. Every process computes the same loss, so that all take the same
- * decisions. The first one reports it. */
+/* Evaluates the model, with the averages of its weights if there are any, and saves a checkpoint. Every process computes
+ * the same loss, so that all take the same decisions. The first one reports it. */
 static th_status evaluate_and_save(trainer *t)
 {
     double loss;
