@@ -5,7 +5,7 @@
  *     us, plain_us       microseconds for one matrix, in a call with `count` matrices
  *     ratio              us / plain_us
  *     gflops             operations of the formula, without its symmetry, per nanosecond
- *     of_product         gflops divided by those of a product (1024, 512) (512, 512) on as many threads */
+ *     of_product         gflops / the GFLOP/s of a product (1024, 512) (512, 512) on as many threads */
 #include <math.h>
 #include <string.h>
 #include <tapehead/tapehead.h>

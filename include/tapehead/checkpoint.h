@@ -68,15 +68,16 @@ typedef struct th_checkpoint {
  * configuration and numbers are ignored. The file has the same bytes as if one process had computed all shards. An error
  * in one process is an error in all: each returns the code and the message of the first process that has one, with its
  * rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ in the
- * number of steps, in the moments or in the averages. TH_ERROR_STATE, in this process, if the group has been freed. A process that passes
- * no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
+ * number of steps, in the moments or in the averages. TH_ERROR_STATE, in this process, if the group has been freed. A
+ * process that passes no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
  *
  * With local steps (th_diloco_options), call it before the first step or right after an outer step: otherwise
  * TH_ERROR_STATE. The file has the moments of every process, and only as many processes can load it. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), the
- * averages (which are then not swapped), and the numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a
- * precision means float32. The program may set another precision afterwards. Empties the gradients. The function checks
+ * averages (which are then not swapped), and the numbers. Also restores the context's seed, step, random streams and
+ * precision. A file of an older version without a precision means float32. The program may set another precision
+ * afterwards. Empties the gradients. The function checks
  * everything first, including each checksum: after an error nothing has changed. (If the disk fails after that, while
  * the numbers are read, the message says that some may have changed.) TH_ERROR_FILE names the damage, or the first
  * difference and the number of differences: tensors that are missing, unexpected, or of another shape or type; another

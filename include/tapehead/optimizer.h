@@ -164,7 +164,7 @@ typedef struct th_muon_options {
     int steps;              /* [1, 16]; 0: 5, or 3 with TH_MUON_POLAR_EXPRESS */
     double eps;             /* positive; 0: 1e-7 */
     th_muon_adjustment adjustment;
-    /* AdamW's learning rate; 0: learning_rate, if the adjustment is TH_MUON_MATCH_RMS_ADAMW; otherwise it must be given.
+    /* AdamW's learning rate. 0: learning_rate, with TH_MUON_MATCH_RMS_ADAMW. TH_MUON_ORIGINAL needs another value.
      * th_optimizer_set_learning_rate sets the rate of the matrices, and changes AdamW's rate by the same factor. */
     double adam_learning_rate;
     double adam_beta1, adam_beta2;    /* [0, 1); 0: 0.9 and 0.999, unless has_adam_betas */
@@ -180,8 +180,8 @@ typedef struct th_muon_options {
 } th_muon_options;
 
 /* Creates an SGD optimizer of all parameters that the module has now. If the module gets another one later that requires
- * a gradient, th_optimizer_step is an error. It belongs to the context. The module may be freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
- * of range. With local steps, shards must be a multiple of the number of processes. */
+ * a gradient, th_optimizer_step is an error. It belongs to the context. The module may be freed before the optimizer.
+ * Returns NULL with the error pending if the module has no parameters or an option is out of range. With local steps, shards must be a multiple of the number of processes. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 /* Creates an Adam optimizer, as th_sgd_new creates SGD. */
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);

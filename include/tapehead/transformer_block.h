@@ -3,7 +3,7 @@
  *
  * Members and parameters have the names of PyTorch's TransformerEncoderLayer, TransformerDecoderLayer,
  * TransformerEncoder and TransformerDecoder. Every constructor returns a module that belongs to the context; NULL with
- * the error stored. B batch, T query length, S memory length, E width, H heads. */
+ * the error pending. B batch, T query length, S memory length, E width, H heads. */
 #ifndef TAPEHEAD_TRANSFORMER_BLOCK_H
 #define TAPEHEAD_TRANSFORMER_BLOCK_H
 

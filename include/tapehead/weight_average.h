@@ -37,7 +37,7 @@ typedef struct th_weight_average_options {
 } th_weight_average_options;
 
 /* Creates averages of all parameters of m; a tied parameter has one. They belong to the context. m may be freed before
- * them. options: NULL for the defaults. Returns NULL with the error stored: TH_ERROR_ARGUMENT if m is NULL, has no
+ * them. options: NULL for the defaults. Returns NULL with the error pending: TH_ERROR_ARGUMENT if m is NULL, has no
  * parameters, or an option is out of its range; TH_ERROR_MEMORY. */
 TH_API th_weight_average *th_weight_average_new(th_module *m, const th_weight_average_options *options);
 /* Frees averages; NULL is allowed. If they are swapped, the model keeps them as its values. Using the averages

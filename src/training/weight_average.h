@@ -27,7 +27,7 @@ struct th_weight_average {
     bool swapped, freed;
 };
 
-/* Returns false, with the error stored, if a is NULL or was freed. */
+/* Returns false, with the error pending, if a is NULL or was freed. */
 TH_PRIVATE_API bool th_weight_average_usable(const th_weight_average *a, const char *operation);
 /* Adds parameters to the list that were added to the module. Errors: TH_ERROR_MEMORY. */
 TH_PRIVATE_API th_status th_weight_average_complete_list(th_weight_average *a, const char *operation);

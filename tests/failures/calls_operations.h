@@ -19,7 +19,7 @@ typedef struct calls_setting {
 typedef struct calls_operation {
     const char *name;
     void (*prepare)(calls_setting *); /* makes the old files */
-    bool (*run)(calls_setting *);     /* returns false with the error stored */
+    bool (*run)(calls_setting *);     /* returns false with the error pending */
 } calls_operation;
 
 extern const calls_operation calls_operations[];
