@@ -245,30 +245,35 @@ static void expect_unchanged(void)
 
 /* A resource of the process that ends while files are written. */
 static const struct shortage {
-    __rlimit_resource_t resource;
+    bool counts_files; /* otherwise the size of a file is limited */
     rlim_t most;
     const char *words;
 } shortages[] = {
-    {RLIMIT_FSIZE, 20000, ".safetensors: File too large"}, /* reached in a later shard: the embedding fits */
-    {RLIMIT_FSIZE, 200, "model-00001-of-"},
-    {RLIMIT_NOFILE, 12, ".safetensors: Too many open files"},
+    {false, 20000, ".safetensors: File too large"}, /* reached in a later shard: the embedding fits */
+    {false, 200, "model-00001-of-"},
+    {true, 12, ".safetensors: Too many open files"},
 };
+
+static struct rlimit limit_of(const struct shortage *s)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(s->counts_files ? RLIMIT_NOFILE : RLIMIT_FSIZE, &limit), 0);
+    return limit;
+}
 
 static void set_limit(const struct shortage *s, rlim_t most)
 {
-    struct rlimit limit;
-    ck_assert_int_eq(getrlimit(s->resource, &limit), 0);
+    struct rlimit limit = limit_of(s);
     limit.rlim_cur = most;
-    ck_assert_int_eq(setrlimit(s->resource, &limit), 0);
+    ck_assert_int_eq(setrlimit(s->counts_files ? RLIMIT_NOFILE : RLIMIT_FSIZE, &limit), 0);
 }
 
 /* The older model stays, with the bits that it had; without one, nothing is in the folder. Then the export succeeds. */
 START_TEST(an_error_while_writing_changes_nothing)
 {
     const struct shortage *s = &shortages[_i];
-    struct rlimit before;
+    const struct rlimit before = limit_of(s);
     signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(getrlimit(s->resource, &before), 0);
     th_module *old = model_of(ctx, &models[0].options), *new = model_of(ctx, &models[1].options);
     for (int64_t size = -1; size <= 100000; size += size < 0 ? 1 : 100000) { /* no model, one file, several */
         if (size < 0)
