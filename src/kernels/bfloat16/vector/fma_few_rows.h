@@ -29,11 +29,16 @@ TH_INLINE int square_steps(bool stored)
     return stored ? 2 * TH_REGISTER_LANES : TH_REGISTER_LANES;
 }
 
+/* WebAssembly cannot count denormal operands as 0. There the functions that load B set them to 0. */
+static const bool sums_keep_denormals = TH_FLOAT_FLUSH == TH_FLOAT_USUAL;
+
 /* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 binary digits
  * of x. Denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign, but this
  * does not change any sum, because every sum begins with +0.) */
 TH_INLINE vec round_usual(vec x)
 {
+    if (sums_keep_denormals)
+        return vec_first_part(x);
     const vec_bits exponent = (vec_bits)x & 0xff800000;
     const vec large = (vec)(exponent + (16 << 23));
     return (x + large) - large;
@@ -83,14 +88,14 @@ TH_INLINE void load_square(bool stored, bool whole, const few_square *s, vec squ
     transpose_registers(square);
 }
 
-/* Returns step i of a square. Sums count denormal numbers as 0, except where the processor cannot (WebAssembly). */
+/* Returns step i of a square. */
 TH_INLINE vec step_of(bool stored, const vec square[TH_REGISTER_LANES], int i)
 {
     if (!stored)
         return square[i];
     const vec_bits pairs = (vec_bits)square[i / 2];
     const vec x = i % 2 ? (vec)(pairs & 0xffff0000) : (vec)(pairs << 16);
-    return TH_FLOAT_FLUSH == TH_FLOAT_USUAL ? vec_first_part(x) : x;
+    return sums_keep_denormals ? vec_first_part(x) : x;
 }
 
 /* The sum of a row, and its even and odd sums over one group of steps. */
