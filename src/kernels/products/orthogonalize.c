@@ -38,11 +38,13 @@
 #include "kernels/sizes.h"
 
 enum {
-    STEPS = 256,        /* of a block of k: a panel of B then stays in the L1 cache */
-    ROW_BLOCK = 96,     /* rows of X that a task computes or copies: whole tiles */
-    SQUARES_PARTS = 32, /* of a matrix, for the sum of its squares */
-    MAX_GROWTH = 1000   /* of the errors in a segment */
+    STEPS = 256,       /* of a block of k: a panel of B then stays in the L1 cache */
+    ROW_BLOCK = 96,    /* rows of X that a task computes or copies: whole tiles */
+    SQUARES_PARTS = 32 /* of a matrix, for the sum of its squares */
 };
+
+/* Of the errors in a segment. */
+static const double MAX_GROWTH = 1000;
 
 /* m / n from which segments have several steps. With a smaller ratio they save little. */
 static const double LONG_SEGMENTS_FROM = 1.5;
