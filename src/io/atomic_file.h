@@ -35,7 +35,7 @@ enum { TH_MAX_PATH = 4096 };
 typedef struct th_atomic_file {
     FILE *file;
     int descriptor;      /* of the file; the stream does not own it */
-    int write_error;     /* errno of the first failed write; 0: none */
+    int write_error;     /* errno of the first failed write; 0: none. With musl, ferror misses this error */
     bool direct;         /* a device or a pipe, which is written to, not replaced */
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
     bool replaces;       /* a regular file existed, with these permissions: */

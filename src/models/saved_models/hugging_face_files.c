@@ -124,10 +124,10 @@ static th_status write_index(th_weight_files *s)
     }
     errno = 0;
     const bool dumped = json_dumpf(index, s->index.file, JSON_INDENT(2) | JSON_SORT_KEYS) == 0;
-    const bool no_memory = !dumped && !ferror(s->index.file);
+    const bool no_memory = !dumped && s->index.write_error == 0;
     fputc('\n', s->index.file);
     json_decref(index);
-    s->has_index = th_atomic_finish(&s->index, dumped && !ferror(s->index.file));
+    s->has_index = th_atomic_finish(&s->index, dumped);
     if (no_memory)
         return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
     return s->has_index ? TH_OK : fail(s, path, strerror(errno));
