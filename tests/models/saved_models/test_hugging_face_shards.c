@@ -1,5 +1,6 @@
 /* Exported folders of transformers with several files of weights, or from stored weights: the files and their bits, the
  * removal of an older model, and errors. */
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -247,11 +248,12 @@ static void expect_unchanged(void)
 static const struct shortage {
     bool counts_files; /* otherwise the size of a file is limited */
     rlim_t most;
-    const char *words;
+    const char *file; /* the end of its name */
+    int error;
 } shortages[] = {
-    {false, 20000, ".safetensors: File too large"}, /* reached in a later shard: the embedding fits */
-    {false, 200, "model-00001-of-"},
-    {true, 12, ".safetensors: Too many open files"},
+    {false, 20000, ".safetensors", EFBIG}, /* reached in a later shard: the embedding fits */
+    {false, 200, "model-00001-of-00021.safetensors", EFBIG},
+    {true, 12, ".safetensors", EMFILE},
 };
 
 static struct rlimit limit_of(const struct shortage *s)
@@ -273,6 +275,7 @@ START_TEST(an_error_while_writing_changes_nothing)
 {
     const struct shortage *s = &shortages[_i];
     const struct rlimit before = limit_of(s);
+    char words[128];
     signal(SIGXFSZ, SIG_IGN);
     th_module *old = model_of(ctx, &models[0].options), *new = model_of(ctx, &models[1].options);
     for (int64_t size = -1; size <= 100000; size += size < 0 ? 1 : 100000) { /* no model, one file, several */
@@ -286,7 +289,8 @@ START_TEST(an_error_while_writing_changes_nothing)
         const th_status status =
             th_language_model_export(new, in_folder("model"), &(th_export_options){.shard_bytes = 1});
         set_limit(s, before.rlim_cur);
-        expect_status(status, TH_ERROR_FILE, s->words);
+        snprintf(words, sizeof words, "%s: %s", s->file, strerror(s->error));
+        expect_status(status, TH_ERROR_FILE, words);
         ck_assert_int_eq(next_descriptor(), descriptor);
         expect_unchanged();
         if (size >= 0)
