@@ -21,13 +21,14 @@ for file in $machine/team.c $machine/parallel.c $machine/processors.c $machine/o
     $compile -c "$file" -o "$work/$(basename "$file" .c).o"
 done
 ar rcs "$work/team.a" "$work"/*.o
+check="$(pkg-config --libs check) -Wl,-rpath,$(pkg-config --variable=libdir check)"
 for test in test_team test_parallel test_processors; do
-    # shellcheck disable=SC2046 # a list of options
-    $compile "tests/kernels/$test.c" "$work/time_limit.o" "$work/team.a" -o "$work/$test" $(pkg-config --libs check) -lm
+    # shellcheck disable=SC2086 # a list of options
+    $compile "tests/kernels/$test.c" "$work/time_limit.o" "$work/team.a" -o "$work/$test" $check -lm
     "$work/$test"
 done
 # clang's OpenMP, not gcc's; or none
-ldd "$work/test_team" >"$work/libraries"
+readelf -d "$work/test_team" | grep NEEDED >"$work/libraries"
 case $openmp in
 '') ! grep -E 'lib[a-z]*omp\.so' "$work/libraries" ;;
 *) grep libomp "$work/libraries" ;;
