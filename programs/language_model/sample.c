@@ -134,7 +134,9 @@ static generated_text *begin_texts(const th_tokenizer *tokenizer, const sample_o
 {
     const int descriptor = fileno(file); /* -1 if the file is in memory */
     generated_text *texts = calloc((size_t)count, sizeof *texts);
-    for (int64_t i = 0; texts && i < count; i++) {
+    if (texts == NULL)
+        give_up(PROGRAM, "out of memory");
+    for (int64_t i = 0; i < count; i++) {
         texts[i] = (generated_text){.tokenizer = tokenizer,
                                     .file = file,
                                     .first = i == 0 ? first : NULL,
@@ -145,9 +147,9 @@ static generated_text *begin_texts(const th_tokenizer *tokenizer, const sample_o
                                     .answer = i == 0 ? options->answer : NULL};
         if (count > 1)
             texts[i].file = open_memstream(&texts[i].memory, &texts[i].bytes);
+        if (texts[i].file == NULL)
+            give_up(PROGRAM, "out of memory");
     }
-    if (texts == NULL || texts[count - 1].file == NULL)
-        give_up(PROGRAM, "out of memory");
     return texts;
 }
 
