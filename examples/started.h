@@ -2,6 +2,7 @@
 #ifndef EXAMPLES_STARTED_H
 #define EXAMPLES_STARTED_H
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,8 +13,10 @@ static inline int number_in_environment(const char *const *names)
     int largest = -1;
     for (; *names; names++) {
         const char *text = getenv(*names);
-        const int number = text ? atoi(text) : -1;
-        largest = number > largest ? number : largest;
+        char *end = NULL;
+        const long number = text ? strtol(text, &end, 10) : -1;
+        if (end != text && number > largest && number <= INT_MAX)
+            largest = (int)number;
     }
     return largest;
 }
