@@ -47,13 +47,14 @@ static th_tensor *split_heads(th_tensor *x)
     return th_transpose(th_reshape(x, TH_SHAPE(T, heads, D)), TH_AXES(1, 0, 2));
 }
 
-/* Records the computation; tape[VALUES] receives its values. Returns the loss. */
+/* Records the computation; tape[VALUES], all NULL before, receives its values. Returns the loss. */
 static th_tensor *record_attention(th_context *ctx, struct numbers *n, th_tensor **tape)
 {
     const th_mask mask = {.causal = causal ? TH_CAUSAL_TOP_LEFT : TH_CAUSAL_NONE};
     th_tensor *keep = th_mask_keep(ctx, &mask, TH_SHAPE(heads, T, T)); /* NULL: nothing is hidden */
     for (int which = 0; which < VALUES; which++)
-        tape[which] = is_leaf(which) ? th_set_requires_gradient(new_constant(ctx, n, which), true) : NULL;
+        if (is_leaf(which))
+            tape[which] = th_set_requires_gradient(new_constant(ctx, n, which), true);
     if (heads > 1) {
         tape[Q] = th_dense(tape[F], tape[WQ], NULL);
         tape[K] = th_dense(tape[F], tape[WK], NULL);
@@ -120,7 +121,7 @@ static void parse_command_line(int argc, char **argv)
 /* Computes values and gradients on the tape, its dropout factors, and the Jacobian of one softmax row. */
 static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gradient, matrix jacobian, double *loss)
 {
-    th_tensor *tape[VALUES], *l = record_attention(ctx, n, tape);
+    th_tensor *tape[VALUES] = {NULL}, *l = record_attention(ctx, n, tape);
     if (jacobian_on_tape(ctx, tape[S], tape[A], jacobian) || th_backward(l, NULL))
         return th_error_code(ctx);
     for (int which = 0; which < VALUES; which++)

@@ -37,12 +37,12 @@ void block_signals(sigset_t *old_signals)
 {
     sigset_t all_signals;
     sigfillset(&all_signals);
-    sigprocmask(SIG_BLOCK, &all_signals, old_signals);
+    pthread_sigmask(SIG_BLOCK, &all_signals, old_signals);
 }
 
 void restore_signals(const sigset_t *old_signals)
 {
     const int error = errno;
-    sigprocmask(SIG_SETMASK, old_signals, NULL);
+    pthread_sigmask(SIG_SETMASK, old_signals, NULL);
     errno = error;
 }

@@ -176,8 +176,8 @@ th_status th_gradient_open_for_write(th_gradient_buffer **written, th_tensor_imp
         buffer->listed = true;
         buffer->next_listed = *written;
         *written = buffer;
-        th_storage_mark_changed(
-            buffer->memory); /* an operation may have saved it: the user can read it by th_gradient */
+        /* An operation may have saved it: the user can read it by th_gradient. */
+        th_storage_mark_changed(buffer->memory);
     }
     if (open_region(buffer, t, add) != TH_OK)
         return t->ctx->error;

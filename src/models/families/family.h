@@ -75,20 +75,20 @@ typedef struct th_family_field {
 
 /* The fields that all families like Llama have under the same names, with the defaults of one family. */
 #define TH_LLAMA_SIZES(vocabulary_, length_, width_, mlp_width_, layers_, heads_)                                      \
-    {"vocab_size", TH_SIZE(vocabulary), .default_value = vocabulary_},                                                 \
-        {"max_position_embeddings", TH_SIZE(length), .default_value = length_},                                        \
-        {"hidden_size", TH_SIZE(width), .default_value = width_},                                                      \
-        {"intermediate_size", TH_SIZE(block.mlp_width), .default_value = mlp_width_},                                  \
-        {"num_hidden_layers", TH_SIZE(layers), .default_value = layers_},                                              \
+    {"vocab_size", TH_SIZE(vocabulary), .default_value = (vocabulary_)},                                               \
+        {"max_position_embeddings", TH_SIZE(length), .default_value = (length_)},                                      \
+        {"hidden_size", TH_SIZE(width), .default_value = (width_)},                                                    \
+        {"intermediate_size", TH_SIZE(block.mlp_width), .default_value = (mlp_width_)},                                \
+        {"num_hidden_layers", TH_SIZE(layers), .default_value = (layers_)},                                            \
     {                                                                                                                  \
-        "num_attention_heads", TH_SIZE(heads), .default_value = heads_                                                 \
+        "num_attention_heads", TH_SIZE(heads), .default_value = (heads_)                                               \
     }
 
 /* The gate of a gated MLP, and the epsilon of all norms. */
 #define TH_SILU_AND_EPS(eps_)                                                                                          \
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},                \
     {                                                                                                                  \
-        "rms_norm_eps", TH_EPS(block.eps), .default_value = eps_                                                       \
+        "rms_norm_eps", TH_EPS(block.eps), .default_value = (eps_)                                                     \
     }
 #define TH_ATTENTION_BIAS                                                                                              \
     {                                                                                                                  \
@@ -100,7 +100,7 @@ typedef struct th_family_field {
     }
 #define TH_TIED(default_value_)                                                                                        \
     {                                                                                                                  \
-        "tie_word_embeddings", TH_NOT(untied), .default_value = default_value_                                         \
+        "tie_word_embeddings", TH_NOT(untied), .default_value = (default_value_)                                       \
     }
 
 /* -- rotary positions -- */

@@ -69,7 +69,7 @@ static void compare_options(const json_t *saved, const th_weight_average_options
 {
     const double decay = json_number_value(json_object_get(saved, "decay"));
     const bool warm_up = json_is_true(json_object_get(saved, "warm_up"));
-    if (memcmp(&decay, &options->decay, sizeof decay) != 0)
+    if (decay != options->decay)
         th_report_difference(d, TH_OTHER_OPTION,
                              "different option: the decay of the averages is %.17g in the file and %.17g here", decay,
                              options->decay);

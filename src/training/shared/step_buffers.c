@@ -7,7 +7,7 @@
 #include "training/gradient_norm.h"
 #include "training/moments.h"
 
-int th_most_shards(const th_optimizer *o)
+int64_t th_most_shards(const th_optimizer *o)
 {
     return (o->shards.count + o->shards.processes - 1) / o->shards.processes;
 }

@@ -22,7 +22,7 @@ th_status th_step_buffers_reserve(th_optimizer *o);
 void th_step_buffers_free(th_optimizer *o);
 
 /* Returns the largest number of shards that a process has. */
-int th_most_shards(const th_optimizer *o);
+int64_t th_most_shards(const th_optimizer *o);
 /* Finds the owner of chunk `first` of a parameter's gradient. Returns the end of the chunks that follow it and have the
  * same owner. */
 int64_t th_chunks_of_owner(const th_optimizer *o, const th_optimizer_parameter *p, int64_t first, int *owner);
