@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "checker/report.h"
+#include "checker/engine/report.h"
+#include "checker/engine_calls.h"
 
 static const char *const operation = "check_gradient";
 
@@ -56,11 +57,11 @@ static bool check_arguments(th_context *ctx, th_gradient_function *function, int
 /* Assigns a column to every checked element, in the order of the leaves. */
 static void number_columns(th_checker *checker)
 {
-    checker->columns = 0;
+    checker->engine.columns = 0;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
-        leaf->first_column = checker->columns;
-        checker->columns += leaf->checked ? leaf->numel : 0;
+        leaf->variable.first_column = checker->engine.columns;
+        checker->engine.columns += leaf->variable.checked ? leaf->variable.numel : 0;
     }
 }
 
@@ -82,13 +83,13 @@ static bool record_first_run(th_checker *checker)
 {
     const th_tensor_impl *output = th_checker_run(checker, true);
     if (output) {
-        checker->rows = th_tensor_numel(output);
+        checker->engine.rows = th_tensor_numel(output);
         number_columns(checker);
-        checker->base = th_checker_allocate(checker->ctx, operation, checker->rows);
-        if (checker->base) {
+        checker->engine.base = th_checker_allocate(checker->ctx, operation, checker->engine.rows);
+        if (checker->engine.base) {
             const th_array array = th_tensor_array(output);
-            th_checker_to_doubles(output, &array, checker->base);
-            if (!output->requires_gradient && checker->columns > 0)
+            th_checker_to_doubles(output, &array, checker->engine.base);
+            if (!output->requires_gradient && checker->engine.columns > 0)
                 fail_without_path(checker);
         }
     }
@@ -100,14 +101,14 @@ static bool record_first_run(th_checker *checker)
 static bool check_repeatable(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
-    const size_t bytes = (size_t)checker->rows * sizeof(double);
-    double *repeated = th_checker_allocate(checker->ctx, operation, checker->rows);
+    const size_t bytes = (size_t)checker->engine.rows * sizeof(double);
+    double *repeated = th_checker_allocate(checker->ctx, operation, checker->engine.rows);
     if (repeated == NULL)
         return false;
     bool same = false, good = th_checker_compute_output(checker, repeated);
     for (int run = 0; run < 2 && good && !same; run++) {
-        same = memcmp(repeated, checker->base, bytes) == 0;
-        memcpy(checker->base, repeated, bytes);
+        same = memcmp(repeated, checker->engine.base, bytes) == 0;
+        memcpy(checker->engine.base, repeated, bytes);
         if (!same && run == 0)
             good = th_checker_compute_output(checker, repeated);
     }
@@ -116,11 +117,8 @@ static bool check_repeatable(th_checker *checker)
             ctx, TH_ERROR_STATE, operation,
             "two runs on the same inputs give different outputs: the function draws fresh random numbers or keeps a "
             "state (every run repeats the random numbers of th_randn and other operations, but not those of rand())");
-    th_checker_release(checker->ctx, repeated, checker->rows);
-    checker->output_scale = th_largest_magnitude(checker->base, checker->rows);
-    checker->base_is_finite = true;
-    for (int64_t j = 0; j < checker->rows; j++)
-        checker->base_is_finite &= isfinite(checker->base[j]) != 0;
+    th_checker_release(checker->ctx, repeated, checker->engine.rows);
+    th_engine_set_base(&checker->engine);
     return good && same;
 }
 
@@ -136,8 +134,8 @@ static bool examine_function(th_checker *checker)
     if (ctx->error == TH_OK || checker->always_records || checker->incomplete || checker->runs != 2)
         return false;
     th_error_clear(ctx);
-    th_checker_release(checker->ctx, checker->base, checker->rows);
-    checker->base = NULL;
+    th_checker_release(checker->ctx, checker->engine.base, checker->engine.rows);
+    checker->engine.base = NULL;
     checker->always_records = true;
     th_checker_restart(checker);
     return record_first_run(checker) && check_repeatable(checker);
@@ -147,26 +145,34 @@ static bool examine_function(th_checker *checker)
 
 static void report_nothing_compared(th_checker *checker)
 {
-    th_gradient_report *report = checker->report;
-    const char *name = checker->options.name ? checker->options.name : "the function";
+    th_gradient_report *report = checker->engine.report;
+    const char *name = checker->engine.options.name ? checker->engine.options.name : "the function";
     report->verdict = TH_GRADIENT_NOTHING_COMPARED;
     th_report_append(report, "gradient of %s: nothing was compared: ", name);
     bool any_checked = false;
     for (int64_t i = 0; i < checker->leaves.count; i++)
-        any_checked |= th_checker_leaf(checker, i)->checked;
+        any_checked |= th_checker_leaf(checker, i)->variable.checked;
     if (!any_checked)
         th_report_append(report, "no input is of a floating type and no parameter requires a gradient\n");
-    else if (checker->columns == 0)
+    else if (checker->engine.columns == 0)
         th_report_append(report, "the inputs and parameters have no elements\n");
     else
         th_report_append(report, "the output has no elements\n");
 }
 
+/* Prepares the sentence for the report that recording was off when the function read a parameter. */
+static void note_recording(th_checker *checker, char *sentence, size_t size)
+{
+    snprintf(sentence, size, "recording was off inside the function%s: no gradient passes there",
+             checker->recording_off_at);
+    checker->engine.extra = checker->recording_off ? sentence : NULL;
+}
+
 static bool compare_gradients(th_checker *checker)
 {
-    th_gradient_report *report = checker->report;
-    const int64_t rows = checker->rows, columns = checker->columns;
-    report->mode = checker->options.mode;
+    th_gradient_report *report = checker->engine.report;
+    const int64_t rows = checker->engine.rows, columns = checker->engine.columns;
+    report->mode = checker->engine.options.mode;
     if (report->mode == TH_GRADIENT_AUTO)
         report->mode = rows <= 2000 && columns <= 8000 && 2 * columns + rows <= 20000 && rows * columns <= (1 << 22)
                            ? TH_GRADIENT_FULL
@@ -175,7 +181,16 @@ static bool compare_gradients(th_checker *checker)
         report_nothing_compared(checker);
         return true;
     }
-    if (!th_checker_compare(checker, report->mode == TH_GRADIENT_FULL))
+    if (report->mode == TH_GRADIENT_FULL && columns > INT64_MAX / 32 / (rows + 8)) {
+        th_fail(checker->ctx, TH_ERROR_SHAPE, operation,
+                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)rows,
+                (long long)columns);
+        return false;
+    }
+    char sentence[160];
+    note_recording(checker, sentence, sizeof sentence);
+    checker->engine.variables = checker->leaves.count;
+    if (!th_engine_compare(&checker->engine, report->mode == TH_GRADIENT_FULL))
         return false;
     if (report->verdict == TH_GRADIENT_COULD_NOT_RUN)
         report->verdict = TH_GRADIENT_RIGHT;
@@ -185,17 +200,35 @@ static bool compare_gradients(th_checker *checker)
 static void check_with_new_parameters(th_checker *checker)
 {
     for (int attempt = 0; attempt < TH_ATTEMPTS; attempt++) {
-        *checker->report = (th_gradient_report){.input = -1};
+        *checker->engine.report = (th_gradient_report){.input = -1};
         const bool is_finished = examine_function(checker) && compare_gradients(checker);
-        th_checker_release(checker->ctx, checker->base, checker->rows);
-        th_checker_release(checker->ctx, checker->noise, checker->rows);
-        checker->base = checker->noise = NULL;
+        th_checker_release(checker->ctx, checker->engine.base, checker->engine.rows);
+        th_checker_release(checker->ctx, checker->engine.noise, checker->engine.rows);
+        checker->engine.base = checker->engine.noise = NULL;
         if (is_finished || checker->ctx->error)
             return;
         th_checker_restart(checker); /* the leaves now include the new parameter */
     }
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
             "the function reads other parameters in every run (the last one is %s)", checker->late_parameter_name);
+}
+
+/* Products in bfloat16 have its rounding unit. bfloat16x3 has the unit of float32: the parts that it omits are at most
+ * the rounding of a float32 sum. */
+static th_engine new_engine(const th_context *ctx, const th_gradient_options *options, th_gradient_report *report)
+{
+    const bool bfloat16 = options->float32 && ctx->machine.precision == TH_PRECISION_BFLOAT16;
+    const th_number_kind kind = options->float32 ? TH_KIND_FLOAT32 : TH_KIND_FLOAT64;
+    const double epsilon = options->float32 ? FLT_EPSILON : DBL_EPSILON;
+    return (th_engine){.calls = &th_checker_calls,
+                       .options = *options,
+                       .kind = kind,
+                       .gradient_kind = kind,
+                       .epsilon = epsilon,
+                       .unit = bfloat16 ? TH_BFLOAT16_EPSILON : epsilon,
+                       .products_hide = bfloat16,
+                       .random = options->seed + 0x5851F42D4C957F2Du,
+                       .report = report};
 }
 
 static th_status check_function(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
@@ -210,16 +243,14 @@ static th_status check_function(th_context *ctx, th_gradient_function *function,
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     if (check_arguments(ctx, function, n_inputs, inputs, options)) {
-        th_checker checker = {.ctx = ctx,
+        const th_precision precision = th_checker_leave_int8(ctx);
+        th_checker checker = {.engine = new_engine(ctx, options, report),
+                              .ctx = ctx,
                               .function = function,
                               .user = user,
                               .n_inputs = n_inputs,
-                              .report = report,
-                              .options = *options,
-                              .at_kinks = at_kinks,
-                              .dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64,
-                              .random = options->seed + 0x5851F42D4C957F2Du};
-        const th_precision precision = th_checker_leave_int8(ctx);
+                              .dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64};
+        checker.engine.at_kinks = at_kinks;
         if (th_checker_begin(&checker, inputs))
             check_with_new_parameters(&checker);
         th_checker_end(&checker);

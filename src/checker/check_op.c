@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "checker/check_op_parts.h"
-#include "checker/limits.h"
-#include "checker/report.h"
+#include "checker/engine/limits.h"
+#include "checker/engine/report.h"
+#include "checker/engine_calls.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-#include "checker/report.h"
+#include "checker/engine/report.h"
 #include "checker/samples.h"
 #include "kernels/sizes.h"
 #include "tensor/format.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "checker/report.h"
+#include "checker/engine/report.h"
 #include "checker/samples.h"
 #include "tensor/format.h"
 

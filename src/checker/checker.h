@@ -3,26 +3,23 @@
  *     check_gradient.c   checks the arguments, chooses full or fast mode, sets the verdict of the report
  *     leaves.c           replaces every tensor that the function reads by a copy in the checking type, and restores it
  *     run.c              runs the function and its backward
- *     compare.c          visits all derivatives (full), or samples and random directions (fast)
- *     quotients.c        computes difference quotients along one line, with several lengths of the step
- *     verdict.c          compares one analytic derivative with these quotients
- *     report.c           writes the text of the report */
+ *     engine/            compares derivatives with difference quotients, and writes the report (engine.h) */
 #ifndef TH_CHECKER_CHECKER_H
 #define TH_CHECKER_CHECKER_H
 
 #include <float.h>
 
 #include "autograd/tape.h"
-#include "checker/limits.h"
+#include "checker/engine/engine.h"
 #include "tapehead/gradient_check.h"
 #include "tensor/gradient_buffer.h"
 
 /* A tensor that the function reads: a copy of an input, or an outside tensor (a parameter or a constant). During the
  * check, the handle of an outside tensor points to memory of the checker with the values in the checking type. */
 typedef struct th_leaf {
+    th_variable variable; /* first, so that a variable is also its leaf */
     th_tensor_impl *tensor;
     bool is_copy;                /* the tensor is a copy of an input, and the checker owns it */
-    bool checked;                /* the check compares its gradient */
     th_storage working_values;   /* of an outside tensor: its memory during the check */
     th_storage initial_values;   /* of a copy: a second copy of the input, which no run changes */
     th_gradient_buffer gradient; /* outside tensor: the gradient buffer during the check */
@@ -34,10 +31,6 @@ typedef struct th_leaf {
         bool requires_gradient;
     } original;       /* the members of an outside tensor before the check */
     uint32_t version; /* the version of the storage after the checker last wrote the values */
-    int input_number; /* index of the input; n_inputs and up for parameters */
-    int64_t numel;
-    int64_t first_column; /* column of element 0 among all checked elements */
-    char name[96];
 } th_leaf;
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
@@ -66,16 +59,16 @@ typedef struct th_settings {
 } th_settings;
 
 typedef struct th_checker {
+    th_engine engine; /* first, so that an engine is also its checker */
     th_context *ctx;
     th_gradient_function *function;
     void *user;
     int n_inputs;
     th_tensor *inputs[TH_MAX_CHECKED_INPUTS]; /* the copies that the function receives */
-    th_gradient_options options;
-    th_dtype dtype;       /* the checking type */
-    th_pool leaves;       /* th_leaf: inputs first */
-    th_pool temporaries;  /* th_leaf: tensors of this run that the checker converted */
-    th_pool made_tensors; /* th_tensor_impl *: owned tensors that the function made */
+    th_dtype dtype;                           /* the checking type */
+    th_pool leaves;                           /* th_leaf: inputs first */
+    th_pool temporaries;                      /* th_leaf: tensors of this run that the checker converted */
+    th_pool made_tensors;                     /* th_tensor_impl *: owned tensors that the function made */
     int parameter_count;
     int runs;                         /* the number of runs since the list of leaves was last complete */
     bool recording;                   /* this run records */
@@ -86,38 +79,10 @@ typedef struct th_checker {
     char recording_off_at[96];        /* the location of that read; "" if unknown */
     const th_attachment *attachments; /* the newest one before the first run */
     int64_t attachment_count;         /* the number of attachments before the first run */
-    int64_t columns;                  /* elements of all checked leaves */
-    int64_t rows;                     /* elements of the output */
-    double *base;                     /* [rows]: the output at the unchanged inputs */
-    double output_scale;              /* largest finite magnitude in base */
-    bool base_is_finite;              /* base has no NaN and no infinity */
-    double *noise;                    /* [rows]: see th_checker_measure_noise; NULL: not measured yet */
+    th_tensor_impl *recorded;         /* the output, between begin_gradients and end_gradients */
     bool perturbs;                    /* this run multiplies all results by 1 plus or minus the rounding unit */
     th_settings settings;             /* the caller's */
-    uint64_t random;
-    bool at_kinks; /* see th_check_gradient_at_kinks */
-    th_gradient_report *report;
 } th_checker;
-
-/* Returns whether products round their operands to bfloat16, because the check uses float32 and the context has that
- * precision. */
-static inline bool th_checker_in_bfloat16(const th_checker *checker)
-{
-    return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
-}
-
-/* Returns the machine epsilon of the checking type. */
-static inline double th_checker_epsilon(const th_checker *checker)
-{
-    return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
-}
-
-/* Returns the rounding unit of the function's computations: bfloat16's if products use it. bfloat16x3 has the unit of
- * float32: the parts that it omits are at most the rounding of a float32 sum. */
-static inline double th_rounding_unit(const th_checker *checker)
-{
-    return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_checker_epsilon(checker);
-}
 
 /* If the precision is int8, sets float32, and returns the precision to restore. With int8, forward rounds its products
  * and backward does not. The slope of the rounded function then differs from the gradient. */
@@ -148,8 +113,8 @@ static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
     return th_pool_at(&checker->leaves, i);
 }
 /* Reads or writes one element of a leaf. */
-double th_checker_element(const th_leaf *leaf, int64_t element);
-void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
+double th_checker_element(const th_engine *engine, const th_variable *variable, int64_t element);
+void th_checker_set_element(th_engine *engine, th_variable *variable, int64_t element, double value);
 
 /* -- running the function (run.c) -- */
 /* Returns the current settings of a context. */
@@ -169,10 +134,6 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record);
 bool th_checker_end_run(th_checker *checker);
 /* Runs the function from start to end. Writes the output's elements to values[rows]. */
 bool th_checker_compute_output(th_checker *checker, double *values);
-/* Measures how much rounding inside the function changes its outputs at the unchanged inputs. Runs it a few times, and
- * multiplies the elements of every result that another operation reads by 1 plus or minus the rounding unit. Writes the
- * largest changes to checker->noise. Returns false if a run failed. */
-bool th_checker_measure_noise(th_checker *checker);
 /* Converts an array with the shape of t to row-major doubles. */
 void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, double *values);
 /* Writes the gradients of all checked leaves under this cotangent to gradient[columns]. Runs backward `times` times
@@ -191,12 +152,5 @@ bool th_checker_accepts_context(th_context *ctx, const char *name);
 th_status th_check_gradient_at_kinks(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
                                      th_tensor *const *inputs, const th_gradient_options *options,
                                      th_gradient_report *report);
-
-/* -- comparing (compare.c) -- */
-/* Compares every element of the Jacobian (full), or samples and random directions. Writes the worst to the report.
- * Returns false if a run failed. */
-bool th_checker_compare(th_checker *checker, bool full);
-/* Returns the largest finite magnitude. */
-double th_largest_magnitude(const double *values, int64_t count);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "autograd/gradient.h"
-#include "checker/quotients.h"
+#include "checker/checker.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -88,6 +88,13 @@ static void move_out_of_checker(th_checker *checker, th_leaf *leaf)
     free_storage(checker->ctx, &leaf->working_values);
 }
 
+static void set_shape(th_leaf *leaf, const th_tensor_impl *t)
+{
+    leaf->variable.numel = th_tensor_numel(t);
+    leaf->variable.ndim = t->ndim;
+    memcpy(leaf->variable.size, t->size, sizeof leaf->variable.size);
+}
+
 static void name_parameter(const th_checker *checker, const th_tensor_impl *t, char *name, size_t size)
 {
     const char *path = checker->ctx->scope_path;
@@ -110,20 +117,20 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
     th_leaf *leaf = new_leaf(checker, leaves);
     if (leaf == NULL)
         return;
-    leaf->checked = t->requires_gradient && !temporary;
+    leaf->variable.checked = t->requires_gradient && !temporary;
     if (!move_into_checker(checker, leaf, t)) {
         leaves->count--;
         return;
     }
-    leaf->numel = th_tensor_numel(t);
+    set_shape(leaf, t);
     t->check_role = temporary ? TH_CHECK_TEMPORARY : TH_CHECK_LEAF;
-    if (!leaf->checked)
+    if (!leaf->variable.checked)
         return;
-    name_parameter(checker, t, leaf->name, sizeof leaf->name);
-    leaf->input_number = checker->n_inputs + checker->parameter_count++;
+    name_parameter(checker, t, leaf->variable.name, sizeof leaf->variable.name);
+    leaf->variable.input_number = checker->n_inputs + checker->parameter_count++;
     if (checker->runs > 1 && !checker->incomplete) {
         checker->incomplete = true;
-        memcpy(checker->late_parameter_name, leaf->name, sizeof checker->late_parameter_name);
+        memcpy(checker->late_parameter_name, leaf->variable.name, sizeof checker->late_parameter_name);
     }
 }
 
@@ -161,14 +168,14 @@ static void note_recording_off(th_checker *checker)
  * perturbed already. */
 static void perturb_result(th_checker *checker, th_tensor_impl *t)
 {
-    const double unit = th_rounding_unit(checker);
+    const double unit = checker->engine.unit;
     const size_t size = th_dtype_size(t->dtype);
     if (t->owned || t->check_role != 0 || t->storage != &t->own_storage)
         return;
     t->check_role = TH_CHECK_PERTURBED;
     for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* the elements of a result are contiguous */
         void *element = (char *)th_tensor_data(t) + (size_t)e * size;
-        const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
+        const double change = th_splitmix64(&checker->engine.random) & 1 ? unit : -unit;
         th_number_write(t->dtype, element, th_number_read(t->dtype, element) * (1 + change));
     }
 }
@@ -216,7 +223,7 @@ static void on_freed(th_tensor_impl *t, void *user)
     th_checker *checker = user;
     if (t->check_role == TH_CHECK_FIRST_RUN || t->check_role == TH_CHECK_TEMPORARY)
         return;
-    const char *name = t->check_role == TH_CHECK_LEAF ? leaf_of(checker, t)->name : "";
+    const char *name = t->check_role == TH_CHECK_LEAF ? leaf_of(checker, t)->variable.name : "";
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
             "the function frees %s, which it did not make; a second run of the function is not possible",
             name[0] ? name : "a tensor");
@@ -236,8 +243,8 @@ void th_leaves_note_read(th_checker *checker, th_tensor_impl *t)
 
 static const char *input_name(const th_checker *checker, int i, char *text, size_t size)
 {
-    if (checker->options.input_names && checker->options.input_names[i])
-        return checker->options.input_names[i];
+    if (checker->engine.options.input_names && checker->engine.options.input_names[i])
+        return checker->engine.options.input_names[i];
     if (checker->n_inputs == 1)
         return "x";
     snprintf(text, size, "x%d", i);
@@ -267,9 +274,9 @@ static void copy_input(th_checker *checker, int i, th_tensor *handle)
     if (leaf == NULL)
         return;
     char text[16];
-    *leaf = (th_leaf){
-        .tensor = copy, .is_copy = true, .checked = floating, .input_number = i, .numel = th_tensor_numel(copy)};
-    snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
+    *leaf = (th_leaf){.tensor = copy, .is_copy = true, .variable = {.checked = floating, .input_number = i}};
+    set_shape(leaf, copy);
+    snprintf(leaf->variable.name, sizeof leaf->variable.name, "%s", input_name(checker, i, text, sizeof text));
     copy->check_role = TH_CHECK_LEAF;
     if (!new_storage(ctx, copy, copy->dtype, &leaf->initial_values))
         return;
@@ -303,7 +310,7 @@ void th_leaves_begin_run(th_checker *checker)
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
         th_tensor_impl *t = leaf->tensor;
-        t->requires_gradient = leaf->checked;
+        t->requires_gradient = leaf->variable.checked;
         th_gradient_empty(t);
     }
 }
@@ -355,9 +362,9 @@ static void restore_values(th_checker *checker, th_leaf *leaf)
         initial_values = converted.data;
     }
     if (initial_values && bytes) {
-        if (checker->runs == 1 && (leaf->is_copy || leaf->checked) &&
+        if (checker->runs == 1 && (leaf->is_copy || leaf->variable.checked) &&
             memcmp(t->storage->data, initial_values, bytes) != 0)
-            th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
+            th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->variable.name);
         memcpy(t->storage->data, initial_values, bytes);
     }
     free_storage(ctx, &converted);
@@ -416,12 +423,16 @@ static void *element_address(const th_leaf *leaf, int64_t element)
     return (char *)th_tensor_data(leaf->tensor) + element * (int64_t)th_dtype_size(leaf->tensor->dtype);
 }
 
-double th_checker_element(const th_leaf *leaf, int64_t element)
+double th_checker_element(const th_engine *engine, const th_variable *variable, int64_t element)
 {
+    const th_leaf *leaf = (const th_leaf *)variable;
+    (void)engine;
     return th_number_read(leaf->tensor->dtype, element_address(leaf, element));
 }
 
-void th_checker_set_element(th_leaf *leaf, int64_t element, double value)
+void th_checker_set_element(th_engine *engine, th_variable *variable, int64_t element, double value)
 {
+    const th_leaf *leaf = (const th_leaf *)variable;
+    (void)engine;
     th_number_write(leaf->tensor->dtype, element_address(leaf, element), value);
 }

@@ -217,34 +217,13 @@ void th_checker_to_doubles(const th_tensor_impl *t, const th_array *array, doubl
 bool th_checker_compute_output(th_checker *checker, double *values)
 {
     const th_tensor_impl *output = th_checker_run(checker, false);
-    if (output && th_tensor_numel(output) != checker->rows)
+    if (output && th_tensor_numel(output) != checker->engine.rows)
         th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "the output's shape changes from run to run");
     else if (output && !checker->incomplete) {
         const th_array array = th_tensor_array(output);
         th_checker_to_doubles(output, &array, values);
     }
     return th_checker_end_run(checker);
-}
-
-/* Enough runs to see the size of the noise. */
-enum { NOISY_RUNS = 4 };
-
-bool th_checker_measure_noise(th_checker *checker)
-{
-    double *values = th_checker_allocate(checker->ctx, operation, checker->rows);
-    checker->noise = th_checker_allocate(checker->ctx, operation, checker->rows);
-    bool good = values && checker->noise;
-    for (int run = 0; run < NOISY_RUNS && good; run++) {
-        checker->perturbs = true;
-        good = th_checker_compute_output(checker, values);
-        checker->perturbs = false;
-        for (int64_t j = 0; j < checker->rows && good; j++) {
-            const double change = fabs(values[j] - checker->base[j]);
-            checker->noise[j] = isfinite(change) ? fmax(checker->noise[j], change) : checker->noise[j];
-        }
-    }
-    th_checker_release(checker->ctx, values, checker->rows);
-    return good;
 }
 
 bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
@@ -254,7 +233,7 @@ bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, c
     th_tensor_impl *seed = th_tensor_new(ctx, checker->dtype, output->ndim, output->size, false, operation);
     if (seed == NULL)
         return false;
-    for (int64_t i = 0; i < checker->rows; i++)
+    for (int64_t i = 0; i < checker->engine.rows; i++)
         if (checker->dtype == TH_FLOAT64)
             ((double *)th_tensor_data(seed))[i] = cotangent[i];
         else
@@ -267,15 +246,15 @@ bool th_checker_compute_gradients(th_checker *checker, th_tensor_impl *output, c
     th_handle_release(seed, TH_LIFE_RELEASED);
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
-        if (!leaf->checked)
+        if (!leaf->variable.checked)
             continue;
-        double *values = gradient + leaf->first_column;
+        double *values = gradient + leaf->variable.first_column;
         if (th_gradient_buffer_is_complete(leaf->tensor->gradient)) {
             th_array array;
             th_gradient_array(leaf->tensor, &array);
             th_checker_to_doubles(leaf->tensor, &array, values);
         } else {
-            memset(values, 0, (size_t)leaf->numel * sizeof *values);
+            memset(values, 0, (size_t)leaf->variable.numel * sizeof *values);
         }
     }
     return true;

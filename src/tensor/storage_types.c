@@ -10,45 +10,13 @@
 #include "tensor/checked.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
+#include "tensor/half.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/threaded_loop.h"
 
 enum { CHUNK = 512 }; /* numbers that are converted at a time: whole blocks */
 
 /* -- rounding -- */
-
-/* A format of 16 bits: 1 sign, then the exponent, then the fraction. */
-typedef struct half_format {
-    int fraction; /* bits */
-    int bias;
-} half_format;
-
-static const half_format bfloat16_format = {7, 127}, float16_format = {10, 15};
-
-/* Rounds to nearest, ties to even. Rounding directly from float64 never rounds twice. */
-static uint16_t round_half(half_format f, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint64_t sign = bits >> 63 << 15, infinity = (uint64_t)(2 * f.bias + 1) << f.fraction;
-    const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
-    const int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
-    if (isnan(value)) /* quiet, with the upper bits of the payload */
-        return (uint16_t)(sign | infinity | UINT64_C(1) << (f.fraction - 1) | fraction >> (52 - f.fraction));
-    if (exponent > f.bias)
-        return (uint16_t)(sign | infinity);
-    const int least = 1 - f.bias, below = exponent < least ? least - exponent : 0;
-    const int shift = 52 - f.fraction + below;
-    if (shift > 53) /* less than half of the smallest number */
-        return (uint16_t)sign;
-    const uint64_t significand = fraction | UINT64_C(1) << 52, half = UINT64_C(1) << (shift - 1);
-    const uint64_t rest = significand & (2 * half - 1);
-    uint64_t result = significand >> shift;
-    result += rest > half || (rest == half && (result & 1));
-    if (below == 0) /* result contains the leading 1, which counts 1 in the exponent. A carry gives infinity */
-        result += (uint64_t)(exponent + f.bias - 1) << f.fraction;
-    return (uint16_t)(sign | result);
-}
 
 /* Returns the number with the largest magnitude in a block, the first one of several; NaN if a number is not finite. */
 static float largest_magnitude(const float *values)
@@ -81,7 +49,7 @@ static void round_q8_0(const double *values, th_q8_0 *to)
     float x[TH_BLOCK_NUMBERS];
     round_block_to_float32(values, x);
     const float scale = fabsf(largest_magnitude(x)) / 127, inverse = scale > 0 ? 1 / scale : 0;
-    to->scale = round_half(float16_format, (double)scale);
+    to->scale = th_half_round(th_float16_format, (double)scale);
     for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
         to->number[i] = isnan(scale) ? 0 : round_to_8_bits(x[i], inverse);
 }
@@ -100,7 +68,7 @@ static void round_q4_0(const double *values, th_q4_0 *to)
     float x[TH_BLOCK_NUMBERS];
     round_block_to_float32(values, x);
     const float scale = largest_magnitude(x) / -8, inverse = scale > 0 || scale < 0 ? 1 / scale : 0;
-    to->scale = round_half(float16_format, (double)scale);
+    to->scale = th_half_round(th_float16_format, (double)scale);
     for (int i = 0; i < TH_BLOCK_NUMBERS / 2; i++) {
         const uint8_t low = isnan(scale) ? 8 : round_to_4_bits(x[i], inverse);
         const uint8_t high = isnan(scale) ? 8 : round_to_4_bits(x[i + TH_BLOCK_NUMBERS / 2], inverse);
@@ -113,7 +81,7 @@ void th_round_to_storage_type(int64_t n, th_dtype dtype, void *to, const double 
     uint16_t *halves = to;
     if (dtype == TH_BFLOAT16 || dtype == TH_FLOAT16)
         for (int64_t i = 0; i < n; i++)
-            halves[i] = round_half(dtype == TH_BFLOAT16 ? bfloat16_format : float16_format, values[i]);
+            halves[i] = th_half_round(dtype == TH_BFLOAT16 ? th_bfloat16_format : th_float16_format, values[i]);
     else if (dtype == TH_Q8_0)
         for (int64_t i = 0; i < n / TH_BLOCK_NUMBERS; i++)
             round_q8_0(values + i * TH_BLOCK_NUMBERS, (th_q8_0 *)to + i);

@@ -30,8 +30,8 @@
  *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
  *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
  *     TH_SHORTEST_STEP_UNITS   0 to 16384      -                          functions_that_change */
-#ifndef TH_CHECKER_LIMITS_H
-#define TH_CHECKER_LIMITS_H
+#ifndef TH_CHECKER_ENGINE_LIMITS_H
+#define TH_CHECKER_ENGINE_LIMITS_H
 
 enum {
     TH_STEPS = 24,                /* lengths of the step: 18 are shorter than the usual one, 5 are longer */
@@ -41,20 +41,35 @@ enum {
     TH_DOUBTFUL_LINES = 16 /* after this many lines that it cannot tell, the check tries only one step, to save time */
 };
 
-/* Numbers that differ between float64 [0] and float32 [1]. */
+/* The kinds of numbers in which a function computes. */
+typedef enum th_number_kind {
+    TH_KIND_FLOAT64,
+    TH_KIND_FLOAT32,
+    TH_KIND_FLOAT16,
+    TH_KIND_BFLOAT16,
+    TH_KINDS
+} th_number_kind;
+
+/* Numbers that differ between the kinds. */
 static const struct th_limits {
-    double step[2], ratio[2], relative[2], visible[2], negligible[2], small[2], hidden[2], sums[2], conditions[2];
+    double step[TH_KINDS], ratio[TH_KINDS], relative[TH_KINDS], visible[TH_KINDS], negligible[TH_KINDS],
+        small[TH_KINDS], hidden[TH_KINDS], sums[TH_KINDS], conditions[TH_KINDS];
 } th_limits = {
-    .step = {1e-5, 1e-2}, /* the usual step, where truncation and rounding are both small */
-    .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
-    .relative = {1e-5, 2e-2}, /* the default of the option relative_tolerance */
-    .visible = {8e-4, 1e-1},  /* a mistake of a thousandth (a tenth) must be found: limits distance plus uncertainty */
-    .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this fraction of the output */
-    .small = {1e-4, 1e-1},      /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
-    .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this fraction of the leaf's largest derivative */
-    .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this fraction of the sum of magnitudes */
-    .conditions = {1e-9,
-                   1e-3}, /* th_check_op: gradients of two conditions are equal up to this fraction of the largest */
+    .step = {1e-5, 1e-2, 1e-1, 2e-1}, /* the usual step, where truncation and rounding are both small */
+    .ratio = {10, 4, 2, 2}, /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
+    .relative = {1e-5, 2e-2, 6e-2, 1.5e-1}, /* the default of the option relative_tolerance */
+    .visible = {8e-4, 1e-1, 2e-1,
+                4e-1}, /* a mistake of a thousandth (a tenth) must be found: limits distance plus uncertainty */
+    .negligible = {1e-8, 2e-3, 1e-2,
+                   8e-2}, /* a derivative is 0 if its uncertainty is at most this fraction of the output */
+    .small = {1e-4, 1e-1, 2e-1,
+              3e-1}, /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
+    .hidden = {1e-10, 1e-3, 2e-2,
+               1e-1}, /* rounding inside the function may be this fraction of the leaf's largest derivative */
+    .sums = {1e-7, 1e-3, 2e-2,
+             1e-1}, /* analytic sums are equal if they differ by this fraction of the sum of magnitudes */
+    .conditions = {1e-9, 1e-3, 2e-2,
+                   1e-1}, /* th_check_op: gradients of two conditions are equal up to this fraction of the largest */
 };
 
 #define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */

@@ -1,8 +1,8 @@
 /* The verdict on one derivative: right, wrong, or cannot tell. */
-#ifndef TH_CHECKER_VERDICT_H
-#define TH_CHECKER_VERDICT_H
+#ifndef TH_CHECKER_ENGINE_VERDICT_H
+#define TH_CHECKER_ENGINE_VERDICT_H
 
-#include "checker/quotients.h"
+#include "checker/engine/quotients.h"
 
 typedef enum th_verdict_kind {
     TH_NO_VERDICT, /* not compared, or more steps are needed; in a finding: there is nothing to report */
@@ -30,13 +30,14 @@ typedef struct th_verdict {
 /* Compares analytic derivatives with difference quotients, line by line. */
 typedef struct th_comparison {
     th_quotients quotients;
+    double *memory;         /* of the verdicts */
     th_verdict *verdict;    /* [quotients.count]: of the last line */
     int64_t doubtful_lines; /* so far: with a derivative that the check cannot tell */
 } th_comparison;
 
 /* Prepares comparisons of `count` derivatives for each line; cotangent: see th_quotients. Returns false with the error
  * pending. Call th_comparison_free in either case. */
-bool th_comparison_init(th_comparison *comparison, th_checker *checker, const double *cotangent, int64_t count);
+bool th_comparison_init(th_comparison *comparison, th_engine *engine, const double *cotangent, int64_t count);
 void th_comparison_free(th_comparison *comparison);
 /* Compares analytic[0], analytic[stride], ... with the difference quotients along a line, and writes
  * comparison->verdict. Returns false if a run failed. */

@@ -1,30 +1,31 @@
 /* Difference quotients along one line through the current point. */
-#ifndef TH_CHECKER_QUOTIENTS_H
-#define TH_CHECKER_QUOTIENTS_H
+#ifndef TH_CHECKER_ENGINE_QUOTIENTS_H
+#define TH_CHECKER_ENGINE_QUOTIENTS_H
 
-#include "checker/checker.h"
-#include "checker/limits.h"
+#include "checker/engine/engine.h"
+#include "checker/engine/limits.h"
 
-/* A line through the current point. It moves one element of a leaf, or all its elements in a direction. */
+/* A line through the current point. It moves one element of a variable, or all its elements in a direction. */
 typedef struct th_line {
-    th_leaf *leaf;
+    th_variable *variable;
     int64_t element;
     double x;                /* the element's value; not used with a direction */
     const double *direction; /* [numel], or NULL: the line moves one element */
-    const double *start;     /* [numel]: the leaf's values, if there is a direction */
-    /* Euclidean norms over the leaf's elements; both are 0 without a direction. */
+    const double *start;     /* [numel]: the variable's values, if there is a direction */
+    /* Euclidean norms over the variable's elements; both are 0 without a direction. */
     double term_norm;           /* of gradient * direction, the terms of the analytic derivative */
     double gradient_start_norm; /* of gradient * start: times the rounding unit, the change of the output by rounding of
                                    the point */
 
-    double largest_derivative; /* largest analytic derivative of the leaf; 0: unknown */
+    double gradient_error;     /* the error that rounding may have in the analytic derivative; 0: unknown */
+    double largest_derivative; /* largest analytic derivative of the variable; 0: unknown */
     bool longer_steps_only;    /* try only the usual step and longer ones, because no step has changed the output yet */
-    bool only_tell_wrong;      /* the leaf is wrong already: only find out whether this derivative is wrong, too */
+    bool only_tell_wrong;      /* the variable is wrong already: only find out whether this derivative is wrong, too */
 } th_line;
 
 /* Step k is two runs, one on each side of the point. Step 0 is the shortest, step TH_STEPS - 1 the longest. */
 typedef struct th_quotients {
-    th_checker *checker;
+    th_engine *engine;
     const double *cotangent; /* [rows]: the function is <cotangent, output>; NULL: each output is a function */
     int64_t count;           /* of derivatives along a line: rows, or 1 with a cotangent */
     double *memory;          /* of the next three arrays */
@@ -34,7 +35,7 @@ typedef struct th_quotients {
 } th_quotients;
 
 /* Returns false with the error pending. Call th_quotients_free in either case. */
-bool th_quotients_init(th_quotients *quotients, th_checker *checker, const double *cotangent, int64_t count);
+bool th_quotients_init(th_quotients *quotients, th_engine *engine, const double *cotangent, int64_t count);
 void th_quotients_free(th_quotients *quotients);
 /* Starts a new line: marks all steps as not tried. */
 void th_quotients_start_line(th_quotients *quotients);

@@ -1,17 +1,18 @@
 /* The text of a gradient report. */
-#ifndef TH_CHECKER_REPORT_H
-#define TH_CHECKER_REPORT_H
+#ifndef TH_CHECKER_ENGINE_REPORT_H
+#define TH_CHECKER_ENGINE_REPORT_H
 
-#include "checker/verdict.h"
+#include "checker/engine/verdict.h"
 
-/* The result for one leaf, with its worst element. */
+/* The result for one variable, with its worst element. */
 typedef struct th_finding {
-    const th_leaf *leaf;
+    const th_variable *variable;
     int64_t element; /* the worst one */
     double analytic;
     th_verdict verdict;
-    const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
-    int64_t row_stride;                                 /* of both */
+    const double *analytic_jacobian,
+        *numeric_jacobian; /* element 0 of row 0 of this variable's block; NULL in fast mode */
+    int64_t row_stride;    /* of both */
     /* [numel]: gradients under one random cotangent. In fast mode, the numeric one is NaN where it was not sampled. */
     const double *analytic_gradient, *numeric_gradient;
     const unsigned char *element_verdict; /* [numel]: th_verdict_kind */
@@ -22,10 +23,8 @@ typedef struct th_finding {
     th_shape output_shape;
 } th_finding;
 
-/* Writes a finding to the report of the checker. */
-void th_report_finding(th_checker *checker, const th_finding *finding);
-/* Reports that the pending error of the context prevented the check. Returns that error. */
-th_status th_report_error(th_gradient_report *report, const th_context *ctx);
+/* Writes a finding to the report of the engine. */
+void th_report_finding(th_engine *engine, const th_finding *finding);
 /* Appends to the text of a report. */
 void th_report_append(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,5 +1,5 @@
 /* Writes the text of a report (report.h): the worst element, the likely mistake, and a map of the wrong elements. */
-#include "checker/report.h"
+#include "checker/engine/report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,17 +16,10 @@ void th_report_append(th_gradient_report *report, const char *format, ...)
     va_end(arguments);
 }
 
-th_status th_report_error(th_gradient_report *report, const th_context *ctx)
+static th_shape element_index(const th_variable *variable, int64_t element)
 {
-    *report = (th_gradient_report){.mode = report->mode, .input = -1};
-    th_report_append(report, "could not be checked: %s\n", ctx->message);
-    return ctx->error;
-}
-
-static th_shape element_index(const th_tensor_impl *t, int64_t element)
-{
-    th_shape index = {.ndim = t->ndim};
-    th_index_at(t->ndim, t->size, element, index.size);
+    th_shape index = {.ndim = variable->ndim};
+    th_index_at(variable->ndim, variable->size, element, index.size);
     return index;
 }
 
@@ -38,16 +31,16 @@ static bool is_scaled(const th_finding *finding, double analytic, double numeric
 }
 
 /* Returns whether analytic = factor * numeric in every compared element, and not all of them are 0. */
-static bool is_multiple(const th_checker *checker, const th_finding *finding, double factor)
+static bool is_multiple(const th_engine *engine, const th_finding *finding, double factor)
 {
     bool has_nonzero = false;
-    for (int64_t e = 0; e < finding->leaf->numel; e++) {
+    for (int64_t e = 0; e < finding->variable->numel; e++) {
         if (isnan(finding->numeric_gradient[e]))
             continue;
         if (!is_scaled(finding, finding->analytic_gradient[e], finding->numeric_gradient[e], factor))
             return false;
         has_nonzero |= finding->numeric_gradient[e] != 0;
-        for (int64_t j = 0; finding->analytic_jacobian && j < checker->rows; j++)
+        for (int64_t j = 0; finding->analytic_jacobian && j < engine->rows; j++)
             if (!is_scaled(finding, finding->analytic_jacobian[j * finding->row_stride + e],
                            finding->numeric_jacobian[j * finding->row_stride + e], factor))
                 return false;
@@ -58,7 +51,7 @@ static bool is_multiple(const th_checker *checker, const th_finding *finding, do
 static double fitted_factor(const th_finding *finding)
 {
     double product = 0, square = 0;
-    for (int64_t e = 0; e < finding->leaf->numel; e++)
+    for (int64_t e = 0; e < finding->variable->numel; e++)
         if (!isnan(finding->numeric_gradient[e])) {
             product += finding->analytic_gradient[e] * finding->numeric_gradient[e];
             square += finding->numeric_gradient[e] * finding->numeric_gradient[e];
@@ -69,11 +62,11 @@ static double fitted_factor(const th_finding *finding)
 /* Returns whether exchanging the last two axes of the gradient makes it right. */
 static bool is_transposed(const th_finding *finding)
 {
-    const th_tensor_impl *t = finding->leaf->tensor;
+    const th_variable *t = finding->variable;
     if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || finding->analytic_jacobian == NULL)
         return false;
     const int64_t n = t->size[t->ndim - 1];
-    for (int64_t e = 0; e < finding->leaf->numel; e++) {
+    for (int64_t e = 0; e < finding->variable->numel; e++) {
         const int64_t matrix = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
         if (!is_scaled(finding, finding->analytic_gradient[matrix + column * n + row], finding->numeric_gradient[e], 1))
             return false;
@@ -91,16 +84,16 @@ static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
 
 /* Finds an output axis over which the rule does not sum: the gradient is right for one index of the axis, and 0 for all
  * others. Returns the axis and sets *index, or returns -1. */
-static int find_unsummed_axis(const th_checker *checker, const th_finding *finding, int64_t *index)
+static int find_unsummed_axis(const th_engine *engine, const th_finding *finding, int64_t *index)
 {
     if (finding->analytic_jacobian == NULL)
         return -1;
     for (int axis = 0; axis < finding->output_shape.ndim; axis++) {
         for (int64_t k = 0; k < finding->output_shape.size[axis] && finding->output_shape.size[axis] > 1; k++) {
             bool fits = true;
-            for (int64_t j = 0; j < checker->rows && fits; j++) {
+            for (int64_t j = 0; j < engine->rows && fits; j++) {
                 const bool is_at_index = coordinate(&finding->output_shape, j, axis) == k;
-                for (int64_t e = 0; e < finding->leaf->numel && fits; e++) {
+                for (int64_t e = 0; e < finding->variable->numel && fits; e++) {
                     const double a = finding->analytic_jacobian[j * finding->row_stride + e],
                                  n = finding->numeric_jacobian[j * finding->row_stride + e];
                     fits = is_at_index ? is_scaled(finding, a, n, 1) : a == 0;
@@ -116,12 +109,12 @@ static int find_unsummed_axis(const th_checker *checker, const th_finding *findi
 }
 
 /* Returns whether all wrong derivatives should be 0. */
-static bool wrong_gradients_should_be_zero(const th_checker *checker, const th_finding *finding)
+static bool wrong_gradients_should_be_zero(const th_engine *engine, const th_finding *finding)
 {
     if (finding->analytic_jacobian == NULL)
         return finding->verdict.numeric == 0;
-    for (int64_t e = 0; e < finding->leaf->numel; e++)
-        for (int64_t j = 0; j < checker->rows; j++) {
+    for (int64_t e = 0; e < finding->variable->numel; e++)
+        for (int64_t j = 0; j < engine->rows; j++) {
             const double a = finding->analytic_jacobian[j * finding->row_stride + e],
                          n = finding->numeric_jacobian[j * finding->row_stride + e];
             if (!is_scaled(finding, a, n, 1) && n != 0)
@@ -131,9 +124,9 @@ static bool wrong_gradients_should_be_zero(const th_checker *checker, const th_f
 }
 
 /* Appends the likely kind of mistake, if the gradients show one. */
-static void report_mistake(th_checker *checker, const th_finding *finding)
+static void report_mistake(th_engine *engine, const th_finding *finding)
 {
-    th_gradient_report *report = checker->report;
+    th_gradient_report *report = engine->report;
     int64_t index = 0;
     if (!isfinite(finding->analytic)) {
         th_report_append(report, "  the analytic gradient is not a number\n");
@@ -154,12 +147,12 @@ static void report_mistake(th_checker *checker, const th_finding *finding)
     if (finding->along_direction)
         return;
     const double factor = fitted_factor(finding);
-    const int axis = find_unsummed_axis(checker, finding, &index);
-    if (is_multiple(checker, finding, -1))
+    const int axis = find_unsummed_axis(engine, finding, &index);
+    if (is_multiple(engine, finding, -1))
         th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
-    else if (is_multiple(checker, finding, 0))
+    else if (is_multiple(engine, finding, 0))
         th_report_append(report, "  every element is 0: the rule is probably missing\n");
-    else if (isfinite(factor) && is_multiple(checker, finding, factor))
+    else if (isfinite(factor) && is_multiple(engine, finding, factor))
         th_report_append(
             report, "  every element is %.6g times what it should be: the rule has a wrong constant factor\n", factor);
     else if (is_transposed(finding))
@@ -169,16 +162,16 @@ static void report_mistake(th_checker *checker, const th_finding *finding)
                          "  only index %" PRId64
                          " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
                          index, axis);
-    else if (wrong_gradients_should_be_zero(checker, finding))
+    else if (wrong_gradients_should_be_zero(engine, finding))
         th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
 }
 
 /* Appends the reason why the check cannot tell. */
-static void report_reason(th_checker *checker, const th_finding *finding)
+static void report_reason(th_engine *engine, const th_finding *finding)
 {
-    th_gradient_report *report = checker->report;
+    th_gradient_report *report = engine->report;
     const th_verdict *verdict = &finding->verdict;
-    if (th_checker_in_bfloat16(checker) && verdict->reason != TH_REASON_NOT_A_NUMBER) {
+    if (engine->products_hide && verdict->reason != TH_REASON_NOT_A_NUMBER) {
         th_report_append(report,
                          "  products round their operands to bfloat16, and this hides the steps: use the default, "
                          "a check in float64\n");
@@ -200,14 +193,14 @@ static void report_reason(th_checker *checker, const th_finding *finding)
         break;
     case TH_REASON_ROUNDING:
         th_report_append(report, "  rounding hides the derivative, because the output's largest magnitude is %.6g\n",
-                         checker->output_scale);
+                         engine->output_scale);
         break;
     case TH_REASON_OTHER:
-        if (checker->options.step > 0)
+        if (engine->options.step > 0)
             th_report_append(
                 report,
                 "  the option step, %.6g, does not show the derivative; if it is 0, the check chooses the step\n",
-                checker->options.step);
+                engine->options.step);
         else
             th_report_append(report, "  the difference quotient is different for every step that was tried\n");
         break;
@@ -229,31 +222,31 @@ static char map_symbol(const th_finding *finding, int64_t element)
 }
 
 /* Appends a map: one column for each index of the last axis, one row for each index of the other axes. */
-static void report_map(th_checker *checker, const th_finding *finding)
+static void report_map(th_engine *engine, const th_finding *finding)
 {
     if (finding->element_verdict == NULL)
         return;
-    const th_tensor_impl *t = finding->leaf->tensor;
-    const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? finding->leaf->numel / columns : 0;
+    const th_variable *t = finding->variable;
+    const int64_t columns = t->ndim ? t->size[t->ndim - 1] : 1, rows = columns ? finding->variable->numel / columns : 0;
     bool any_cannot_tell = false;
-    for (int64_t e = 0; e < finding->leaf->numel; e++)
+    for (int64_t e = 0; e < finding->variable->numel; e++)
         any_cannot_tell |= finding->element_verdict[e] == TH_CANNOT_TELL;
-    th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", any_cannot_tell ? ", ~ cannot tell" : "",
+    th_report_append(engine->report, "  where (. right, # wrong%s%s):\n", any_cannot_tell ? ", ~ cannot tell" : "",
                      finding->analytic_jacobian ? "" : ", ? not sampled");
     for (int64_t r = 0; r < rows && r < MAX_MAP_ROWS; r++) {
-        th_report_append(checker->report, "    ");
+        th_report_append(engine->report, "    ");
         for (int64_t c = 0; c < columns && c < MAX_MAP_COLUMNS; c++)
-            th_report_append(checker->report, "%c", map_symbol(finding, r * columns + c));
-        th_report_append(checker->report, "%s\n", columns > MAX_MAP_COLUMNS ? " ..." : "");
+            th_report_append(engine->report, "%c", map_symbol(finding, r * columns + c));
+        th_report_append(engine->report, "%s\n", columns > MAX_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > MAX_MAP_ROWS)
-        th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
+        th_report_append(engine->report, "    ... (%" PRId64 " rows)\n", rows);
 }
 
 static void report_element(th_gradient_report *report, const th_finding *finding)
 {
     th_report_append(report, "%s %s", finding->along_direction ? "along a random direction of" : "at",
-                     finding->leaf->name);
+                     finding->variable->name);
     if (finding->along_direction)
         return;
     th_report_append(report, "[");
@@ -262,22 +255,22 @@ static void report_element(th_gradient_report *report, const th_finding *finding
     th_report_append(report, "]");
 }
 
-void th_report_finding(th_checker *checker, const th_finding *finding)
+void th_report_finding(th_engine *engine, const th_finding *finding)
 {
-    th_gradient_report *report = checker->report;
+    th_gradient_report *report = engine->report;
     const bool wrong = finding->verdict.kind == TH_WRONG;
     const double numeric = finding->verdict.numeric, larger = fmax(fabs(finding->analytic), fabs(numeric));
     report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
-    report->input = finding->leaf->input_number;
+    report->input = finding->variable->input_number;
     if (!finding->along_direction)
-        report->index = element_index(finding->leaf->tensor, finding->element);
+        report->index = element_index(finding->variable, finding->element);
     report->analytic = finding->analytic;
     report->numeric = numeric;
     report->uncertainty = finding->verdict.error;
     report->error = larger > 0 ? fabs(finding->analytic - numeric) / larger : 0;
     if (isnan(report->error) || isnan(finding->analytic) || isnan(numeric))
         report->error = INFINITY;
-    th_report_append(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
+    th_report_append(report, "gradient of %s %s", engine->options.name ? engine->options.name : "the function",
                      wrong ? "is wrong: worst " : "may be right or wrong: worst ");
     report_element(report, finding);
     th_report_append(report, ": analytic %.6g, numeric %.6g", finding->analytic, numeric);
@@ -289,11 +282,10 @@ void th_report_finding(th_checker *checker, const th_finding *finding)
                      report->mode == TH_GRADIENT_FULL ? "every element checked"
                                                       : "fast mode: sampled elements and random directions");
     if (wrong)
-        report_mistake(checker, finding);
+        report_mistake(engine, finding);
     else
-        report_reason(checker, finding);
-    if (wrong && checker->recording_off)
-        th_report_append(report, "  recording was off inside the function%s: no gradient passes there\n",
-                         checker->recording_off_at);
-    report_map(checker, finding);
+        report_reason(engine, finding);
+    if (wrong && engine->extra)
+        th_report_append(report, "  %s\n", engine->extra);
+    report_map(engine, finding);
 }

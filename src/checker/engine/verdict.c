@@ -5,7 +5,7 @@
  * short, and the rounding error is large. Or the derivative is wrong. Longer and shorter steps tell these cases apart.
  * Neighboring steps differ by a fixed factor, so truncation and rounding errors change by known factors. A quotient
  * that does not change from step to step is the derivative. */
-#include "checker/verdict.h"
+#include "checker/engine/verdict.h"
 
 #include <math.h>
 
@@ -14,36 +14,39 @@ static const int usual_order[TH_STEPS] = {0,  -1, 1,  -2,  2,   -3,  3,   -4,  4
                                           -7, -8, -9, -10, -11, -12, -13, -14, -15, -16, -17, -18};
 static const int upward_order[TH_UPWARD_STEPS] = {0, 1, 2, 3, 4};
 
-static double relative_tolerance(const th_checker *checker)
+static double relative_tolerance(const th_engine *engine)
 {
-    const th_gradient_options *o = &checker->options;
-    return o->relative_tolerance > 0 ? o->relative_tolerance : th_limits.relative[o->float32];
+    const double given = engine->options.relative_tolerance;
+    return given > 0 ? given : th_limits.relative[engine->kind];
 }
 
-static double visible_fraction(const th_checker *checker)
+static double visible_fraction(const th_engine *engine)
 {
-    const double relative = relative_tolerance(checker), default_visible = th_limits.visible[checker->options.float32];
+    const double relative = relative_tolerance(engine), default_visible = th_limits.visible[engine->kind];
     return fmin(200 * relative, fmax(default_visible, relative));
 }
 
-bool th_comparison_init(th_comparison *comparison, th_checker *checker, const double *cotangent, int64_t count)
+/* Returns the number of doubles that take the memory of so many verdicts. */
+static int64_t numbers_of_verdicts(int64_t count)
+{
+    return count * (int64_t)((sizeof(th_verdict) + sizeof(double) - 1) / sizeof(double));
+}
+
+bool th_comparison_init(th_comparison *comparison, th_engine *engine, const double *cotangent, int64_t count)
 {
     *comparison = (th_comparison){.verdict = NULL};
-    if (!th_quotients_init(&comparison->quotients, checker, cotangent, count))
+    if (!th_quotients_init(&comparison->quotients, engine, cotangent, count))
         return false;
-    const size_t bytes = (size_t)count * sizeof *comparison->verdict;
-    comparison->verdict = th_allocate(checker->ctx, bytes);
-    if (comparison->verdict == NULL)
-        th_fail_memory(checker->ctx, "check_gradient", bytes);
+    comparison->memory = engine->calls->allocate(engine, numbers_of_verdicts(count));
+    comparison->verdict = (th_verdict *)comparison->memory;
     return comparison->verdict != NULL;
 }
 
 void th_comparison_free(th_comparison *comparison)
 {
     const th_quotients *quotients = &comparison->quotients;
-    if (comparison->verdict)
-        th_release(quotients->checker->ctx, comparison->verdict,
-                   (size_t)quotients->count * sizeof *comparison->verdict);
+    if (comparison->memory)
+        quotients->engine->calls->release(quotients->engine, comparison->memory, numbers_of_verdicts(quotients->count));
     th_quotients_free(&comparison->quotients);
 }
 
@@ -51,14 +54,15 @@ void th_comparison_free(th_comparison *comparison)
 
 typedef struct derivative {
     const th_quotients *quotients;
-    bool float32;
+    th_number_kind kind;
     int64_t j; /* its index in [quotients->count] */
     double analytic, term_norm, relative_tolerance, absolute_tolerance;
     double visible;            /* a mistake of this fraction of the derivative must be found */
-    double largest_derivative; /* of the leaf; rounding may hide a derivative that is small beside it */
+    double largest_derivative; /* of the variable; rounding may hide a derivative that is small beside it */
     double unit_of_one;        /* the slope that rounding may show for an output of 1 */
     double unit;               /* the slope that rounding may show for this output */
     double hidden;             /* the assumed rounding inside the function, as a change of an output */
+    double gradient_error;     /* the error that rounding may have in the analytic derivative */
     double noise;              /* the measured rounding inside the function; 0: not measured */
 } derivative;
 
@@ -94,7 +98,8 @@ static double size(const derivative *d, int k)
 
 static bool is_within_tolerance(const derivative *d, int k)
 {
-    return distance(d, k) <= d->absolute_tolerance + d->relative_tolerance * size(d, k);
+    const double rounded = fmin(d->gradient_error, d->visible * fmax(d->largest_derivative, d->term_norm));
+    return distance(d, k) <= d->absolute_tolerance + d->relative_tolerance * size(d, k) + rounded;
 }
 
 /* Returns whether the rounding error is a small fraction of the derivative. */
@@ -199,7 +204,7 @@ static bool may_be_noise(const derivative *d, int k, double error)
 
 static double largest_hidden_slope(const derivative *d)
 {
-    return th_limits.hidden[d->float32] * fmax(d->largest_derivative, d->term_norm);
+    return th_limits.hidden[d->kind] * fmax(d->largest_derivative, d->term_norm);
 }
 
 /* Returns whether the outputs hardly change over step k, but over some longer step they change by about as much as the
@@ -236,12 +241,12 @@ static bool contradicts(const derivative *d, int k)
     if (!is_known(d, k) || !is_known(d, k + 1) || !is_known(d, k + 2))
         return false;
     if (!isfinite(d->analytic))
-        return d->quotients->checker->base_is_finite && (is_smooth(d, k) || is_smooth(d, k + 1)) &&
-               (!d->quotients->checker->at_kinks || converges(d, k));
+        return d->quotients->engine->base_is_finite && (is_smooth(d, k) || is_smooth(d, k + 1)) &&
+               (!d->quotients->engine->at_kinks || converges(d, k));
     const double least_distance = fmin(distance(d, k + 1), distance(d, k + 2));
-    if (d->quotients->checker->at_kinks && least_distance <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
+    if (d->quotients->engine->at_kinks && least_distance <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
         return false; /* the analytic derivative is between the slopes on both sides */
-    if (may_be_noise(d, k + 1, least_distance))
+    if (may_be_noise(d, k + 1, least_distance) || least_distance <= d->gradient_error)
         return false;
     if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1)))
         return false;
@@ -257,7 +262,7 @@ static bool contradicts(const derivative *d, int k)
 /* Returns the verdict from all steps that were tried so far. */
 static th_verdict judge_steps(const derivative *d)
 {
-    for (int k = TH_STEPS - 1; k >= 0 && d->quotients->checker->options.step <= 0; k--)
+    for (int k = TH_STEPS - 1; k >= 0 && d->quotients->engine->options.step <= 0; k--)
         if (is_known(d, k) && is_confirmed(d, k))
             return make_verdict(d, TH_RIGHT, k, rounding(d, k));
     for (int k = 0; k + 2 < TH_STEPS; k++)
@@ -278,7 +283,7 @@ static double uncertainty(const derivative *d, int k)
 
 static int most_certain_step(const derivative *d)
 {
-    if (d->quotients->checker->options.step > 0)
+    if (d->quotients->engine->options.step > 0)
         return is_known(d, TH_USUAL_STEP) ? TH_USUAL_STEP : -1;
     int best_step = -1;
     for (int k = 0; k < TH_STEPS; k++)
@@ -322,8 +327,8 @@ static bool is_zero(const derivative *d, int best_step, double error)
         return true;
     if (fmax(analytic, numeric) > 2 * error)
         return false;
-    const double output = d->unit / th_checker_epsilon(d->quotients->checker);
-    return (error <= th_limits.negligible[d->float32] * output && analytic <= TH_ZERO_UNITS * d->unit) ||
+    const double output = d->unit / d->quotients->engine->epsilon;
+    return (error <= th_limits.negligible[d->kind] * output && analytic <= TH_ZERO_UNITS * d->unit) ||
            error <= d->visible * steepest_slope(d, best_step);
 }
 
@@ -333,18 +338,18 @@ static th_verdict judge_uncertain(const derivative *d)
     if (best_step < 0)
         return (th_verdict){
             .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .reason = TH_REASON_NOT_A_NUMBER};
-    const double error = uncertainty(d, best_step), small_size = th_limits.small[d->float32] * d->largest_derivative;
+    const double error = uncertainty(d, best_step), small_size = th_limits.small[d->kind] * d->largest_derivative;
     const bool is_right = is_within_tolerance(d, best_step)
                               ? error <= TH_VISIBLE_FACTOR * d->visible * size(d, best_step)
                               : is_close(d, best_step, error);
     const bool is_small = distance(d, best_step) <= error &&
                           3 * error + size(d, best_step) <= small_size; /* beside the largest derivative */
-    if ((d->quotients->checker->options.step <= 0 && (is_right || is_small)) ||
+    if ((d->quotients->engine->options.step <= 0 && (is_right || is_small)) ||
         (may_be_hidden(d, best_step) && distance(d, best_step) <= largest_hidden_slope(d)) ||
         is_zero(d, best_step, error))
         return make_verdict(d, TH_RIGHT, best_step, error);
     th_verdict verdict = make_verdict(d, TH_CANNOT_TELL, best_step, error);
-    const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best_step));
+    const bool finite = (isfinite(d->analytic) || d->quotients->engine->at_kinks) && isfinite(rounding(d, best_step));
     verdict.reason = finite ? find_reason(d, best_step, &verdict) : TH_REASON_NOT_A_NUMBER;
     return verdict;
 }
@@ -368,31 +373,32 @@ static int steps_to_try(const th_comparison *comparison, const th_line *line)
         return TH_UPWARD_STEPS;
     if (comparison->doubtful_lines >= TH_DOUBTFUL_LINES)
         return 1;
-    return line->only_tell_wrong || comparison->quotients.checker->options.step > 0 ? TH_STEPS_TO_TELL_WRONG : TH_STEPS;
+    return line->only_tell_wrong || comparison->quotients.engine->options.step > 0 ? TH_STEPS_TO_TELL_WRONG : TH_STEPS;
 }
 
 static derivative derivative_on_line(const th_quotients *quotients, const th_line *line)
 {
-    const th_checker *checker = quotients->checker;
-    const double output_norm = quotients->cotangent ? sqrt((double)checker->rows) : 1,
+    const th_engine *engine = quotients->engine;
+    const double output_norm = quotients->cotangent ? sqrt((double)engine->rows) : 1,
                  magnitude = th_line_step_factor(line);
     return (derivative){.quotients = quotients,
-                        .float32 = checker->options.float32,
+                        .kind = engine->kind,
                         .term_norm = line->term_norm,
+                        .gradient_error = line->gradient_error,
                         .largest_derivative = line->largest_derivative,
-                        .unit_of_one = th_checker_epsilon(checker) / magnitude,
-                        .hidden = TH_HIDDEN_UNITS * th_rounding_unit(checker) * fmax(magnitude, checker->output_scale),
-                        .relative_tolerance = relative_tolerance(checker),
-                        .absolute_tolerance = checker->options.absolute_tolerance * output_norm,
-                        .visible = visible_fraction(checker)};
+                        .unit_of_one = engine->epsilon / magnitude,
+                        .hidden = TH_HIDDEN_UNITS * engine->unit * fmax(magnitude, engine->output_scale),
+                        .relative_tolerance = relative_tolerance(engine),
+                        .absolute_tolerance = engine->options.absolute_tolerance * output_norm,
+                        .visible = visible_fraction(engine)};
 }
 
 /* Returns the measured rounding of output j, or of <cotangent, output>. */
 static double noise_of(const th_quotients *quotients, int64_t j)
 {
-    const double *noise = quotients->checker->noise, *c = quotients->cotangent;
+    const double *noise = quotients->engine->noise, *c = quotients->cotangent;
     double square = 0;
-    for (int64_t i = 0; c && i < quotients->checker->rows; i++)
+    for (int64_t i = 0; c && i < quotients->engine->rows; i++)
         square += c[i] * noise[i] * c[i] * noise[i];
     return c ? sqrt(square) : noise[j];
 }
@@ -401,11 +407,11 @@ static double noise_of(const th_quotients *quotients, int64_t j)
  * size of the largest output if that is smaller than 1. */
 static void select_derivative(derivative *d, int64_t j, double analytic)
 {
-    const th_checker *checker = d->quotients->checker;
-    const double scale = checker->output_scale, output_size = d->quotients->cotangent ? scale : fabs(checker->base[j]);
+    const th_engine *engine = d->quotients->engine;
+    const double scale = engine->output_scale, output_size = d->quotients->cotangent ? scale : fabs(engine->base[j]);
     d->j = j;
     d->analytic = analytic;
-    d->noise = checker->noise ? noise_of(d->quotients, j) : 0;
+    d->noise = engine->noise ? noise_of(d->quotients, j) : 0;
     d->unit = d->unit_of_one * fmax(isfinite(output_size) ? output_size : scale, fmin(scale, 1));
 }
 
@@ -427,8 +433,8 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
                 *verdict = line->longer_steps_only ? (th_verdict){.kind = TH_NO_VERDICT} : judge_usual_step(&d);
             else if (verdict->kind == TH_NO_VERDICT)
                 *verdict = judge_steps(&d);
-            if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* rounding may explain it */
-                if (!th_checker_measure_noise(quotients->checker))
+            if (verdict->kind == TH_WRONG && quotients->engine->noise == NULL) { /* rounding may explain it */
+                if (!quotients->engine->calls->measure_noise(quotients->engine))
                     return false;
                 select_derivative(&d, j, analytic[j * stride]);
                 *verdict = judge_steps(&d);
@@ -443,7 +449,7 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             continue;
         select_derivative(&d, j, analytic[j * stride]);
         *verdict = judge_uncertain(&d);
-        if (quotients->checker->at_kinks && verdict->kind == TH_CANNOT_TELL)
+        if (quotients->engine->at_kinks && verdict->kind == TH_CANNOT_TELL)
             *verdict = decide_at_kink(&d, *verdict);
         doubtful |= verdict->kind == TH_CANNOT_TELL;
     }

@@ -1,0 +1,312 @@
+/* Calls of the user's functions (function.h). After each call: no function wrote outside its buffers, changed what it
+ * only reads, or changed the mode of floating-point arithmetic. */
+#include <fenv.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker/function/function.h"
+#include "tensor/format.h"
+
+bool th_run_note(th_run *run, const char *format, ...)
+{
+    if (run->mistake[0])
+        return false;
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(run->mistake, sizeof run->mistake, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+double *th_run_allocate(th_run *run, int64_t count)
+{
+    double *memory = (double *)calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
+    if (memory == NULL) {
+        run->failed = true;
+        th_run_note(run, "%lld numbers do not fit into memory", (long long)count);
+    }
+    return memory;
+}
+
+/* -- memory -- */
+
+bool th_run_init(th_run *run)
+{
+    const th_function *f = run->function;
+    bool good = true;
+    for (int i = 0; i < f->n_inputs && good; i++) {
+        const th_port *port = &f->inputs[i];
+        good = th_memory_init(&run->in[i], port, port->dtype);
+        if (good && run->variable[i].checked)
+            good = th_memory_init(&run->din[i], port, port->dtype);
+        if (good && f->reference)
+            good = th_memory_init(&run->exact_in[i], port, th_is_checked_type(port->dtype) ? TH_FLOAT64 : port->dtype);
+    }
+    for (int k = 0; k < f->n_outputs && good; k++) {
+        const th_port *port = &f->outputs[k];
+        good = th_memory_init(&run->out[k], port, port->dtype) &&
+               (!th_is_checked_type(port->dtype) || th_memory_init(&run->dout[k], port, port->dtype));
+        if (good && f->reference)
+            good = th_memory_init(&run->exact_out[k], port, th_is_checked_type(port->dtype) ? TH_FLOAT64 : port->dtype);
+    }
+    if (!good) {
+        run->failed = true;
+        th_run_note(run, "the buffers do not fit into memory");
+    }
+    return good;
+}
+
+void th_run_free(th_run *run)
+{
+    for (int i = 0; i < TH_MAX_PORTS; i++) {
+        th_memory *const all[] = {&run->in[i],  &run->out[i],      &run->dout[i],
+                                  &run->din[i], &run->exact_in[i], &run->exact_out[i]};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            th_memory_free(all[k]);
+    }
+}
+
+void th_run_set_exact(th_run *run)
+{
+    for (int i = 0; i < run->function->n_inputs && run->function->reference; i++)
+        for (int64_t e = 0; e < run->in[i].buffer.numel; e++)
+            th_buffer_write(&run->exact_in[i].buffer, e, th_buffer_read(&run->in[i].buffer, e));
+}
+
+/* -- the state around a call -- */
+
+enum { TH_THOROUGH_CALLS = 16 }; /* calls of each function after which all inputs are compared */
+
+/* What a call must not change. */
+typedef struct guarded_call {
+    const char *name;
+    const th_memory *read[3]; /* arrays of buffers that the function only reads */
+    int count[3];
+    uint64_t sum[3][TH_MAX_PORTS];
+    bool thorough;
+    int rounding;
+} guarded_call;
+
+static bool is_given(const th_memory *memory)
+{
+    return memory->block != NULL;
+}
+
+static void begin_call(th_run *run, guarded_call *call, int64_t calls)
+{
+    call->thorough = calls <= TH_THOROUGH_CALLS;
+    for (int s = 0; s < 3 && call->thorough; s++)
+        for (int i = 0; i < call->count[s]; i++)
+            call->sum[s][i] = is_given(&call->read[s][i]) ? th_memory_sum(&call->read[s][i]) : 0;
+    call->rounding = fegetround();
+    th_process_begin_call(call->name, run->options.time_limit);
+}
+
+static const char *read_name(const th_run *run, const th_memory *read, int i)
+{
+    const th_function *f = run->function;
+    const bool input = read == run->in || read == run->exact_in || read == run->din;
+    return input ? f->inputs[i].name : f->outputs[i].name;
+}
+
+static const char *prefix_of(const th_run *run, const th_memory *read)
+{
+    return read == run->din || read == run->dout ? "the gradient of " : "";
+}
+
+static bool end_call(th_run *run, const guarded_call *call, int error)
+{
+    th_process_end_call();
+    const int rounding = fegetround();
+    if (rounding != call->rounding) {
+        fesetround(call->rounding);
+        return th_run_note(run, "%s changes the rounding mode of floating-point arithmetic", call->name);
+    }
+    volatile double smallest = 0x1p-1022;
+    if (smallest / 2 == 0)
+        return th_run_note(run, "%s sets flush-to-zero: subnormal numbers become 0", call->name);
+    if (error) {
+        run->failed = true;
+        return th_run_note(run, "%s returned %d", call->name, error);
+    }
+    for (int s = 0; s < 3 && call->thorough; s++)
+        for (int i = 0; i < call->count[s]; i++)
+            if (is_given(&call->read[s][i]) && call->sum[s][i] != th_memory_sum(&call->read[s][i]))
+                return th_run_note(run, "%s changes %s%s, which it must only read", call->name,
+                                   prefix_of(run, call->read[s]), read_name(run, call->read[s], i));
+    return true;
+}
+
+static bool check_walls(th_run *run, const char *name, const th_memory *written, int count, int byte)
+{
+    for (int i = 0; i < count; i++)
+        if (is_given(&written[i]) && !th_memory_is_intact(&written[i], byte))
+            return th_run_note(run, "%s writes outside %s%s", name, prefix_of(run, written),
+                               read_name(run, written, i));
+    return true;
+}
+
+/* Copies the buffers that the user's function gets. */
+static void give_buffers(const th_run *run, th_buffer *buffer, const th_memory *memory, int count)
+{
+    for (int i = 0; i < count; i++) {
+        buffer[i] = memory[i].buffer;
+        if (memory == run->in && run->shared[0] != run->shared[1] && i == run->shared[1])
+            buffer[i].data = run->in[run->shared[0]].buffer.data;
+    }
+}
+
+/* -- the calls -- */
+
+static bool call_forward(th_run *run, const char *name, th_function_forward *forward, const th_memory *in,
+                         th_memory *out, int byte)
+{
+    const th_function *f = run->function;
+    th_buffer inputs[TH_MAX_PORTS], outputs[TH_MAX_PORTS];
+    for (int k = 0; k < f->n_outputs; k++)
+        th_memory_fill(&out[k], byte);
+    give_buffers(run, inputs, in, f->n_inputs);
+    give_buffers(run, outputs, out, f->n_outputs);
+    if (f->set_seed)
+        f->set_seed(f->user, run->seed);
+    guarded_call call = {.name = name, .read = {in}, .count = {f->n_inputs}};
+    begin_call(run, &call, ++run->forward_calls);
+    return end_call(run, &call, forward(f->user, inputs, outputs)) && check_walls(run, name, out, f->n_outputs, byte);
+}
+
+bool th_run_forward(th_run *run, int byte)
+{
+    return call_forward(run, "forward", run->function->forward, run->in, run->out, byte);
+}
+
+bool th_run_reference(th_run *run)
+{
+    return call_forward(run, "reference", run->function->reference, run->exact_in, run->exact_out, TH_BUFFER_NAN);
+}
+
+void th_run_set_cotangent(th_run *run, const double *cotangent)
+{
+    for (int k = 0; k < run->function->n_outputs; k++) {
+        if (!is_given(&run->dout[k]))
+            continue;
+        th_memory_fill(&run->dout[k], TH_BUFFER_FINITE);
+        for (int64_t e = 0; e < run->dout[k].buffer.numel; e++)
+            th_buffer_write(&run->dout[k].buffer, e, *cotangent++);
+    }
+}
+
+/* Writes a number to every element of the gradients. */
+static void set_gradients(th_run *run, double value)
+{
+    for (int i = 0; i < run->function->n_inputs; i++)
+        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
+            th_buffer_write(&run->din[i].buffer, e, value);
+}
+
+static bool call_backward(th_run *run, int byte)
+{
+    const th_function *f = run->function;
+    th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
+    for (int i = 0; i < f->n_inputs; i++)
+        if (is_given(&run->din[i]))
+            th_memory_fill(&run->din[i], byte);
+    if (f->accumulates)
+        set_gradients(run, 0);
+    give_buffers(run, in, run->in, f->n_inputs);
+    give_buffers(run, out, run->out, f->n_outputs);
+    give_buffers(run, dout, run->dout, f->n_outputs);
+    give_buffers(run, din, run->din, f->n_inputs);
+    guarded_call call = {
+        .name = "backward", .read = {run->in, run->out, run->dout}, .count = {f->n_inputs, f->n_outputs, f->n_outputs}};
+    begin_call(run, &call, ++run->backward_calls);
+    return end_call(run, &call, f->backward(f->user, in, out, dout, din)) &&
+           check_walls(run, "backward", run->din, f->n_inputs, byte);
+}
+
+/* Calls jvp along the unit vector of one element. Returns <cotangent, derivative>. */
+static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *cotangent, double *derivative)
+{
+    const th_function *f = run->function;
+    th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
+    give_buffers(run, in, run->in, f->n_inputs);
+    give_buffers(run, out, run->out, f->n_outputs);
+    give_buffers(run, dout, run->dout, f->n_outputs);
+    give_buffers(run, din, run->din, f->n_inputs);
+    th_buffer_write(&din[input], element, 1);
+    for (int k = 0; k < f->n_outputs; k++)
+        if (is_given(&run->dout[k]))
+            th_memory_fill(&run->dout[k], TH_BUFFER_NAN);
+    guarded_call call = {
+        .name = "jvp", .read = {run->in, run->out, run->din}, .count = {f->n_inputs, f->n_outputs, f->n_inputs}};
+    begin_call(run, &call, ++run->backward_calls);
+    const bool good = end_call(run, &call, f->jvp(f->user, in, out, din, dout)) &&
+                      check_walls(run, "jvp", run->dout, f->n_outputs, TH_BUFFER_NAN);
+    *derivative = 0;
+    for (int k = 0; k < f->n_outputs; k++)
+        for (int64_t e = 0; is_given(&run->dout[k]) && e < dout[k].numel; e++) {
+            const double c = th_buffer_read(&cotangent[k].buffer, e);
+            *derivative += c == 0 ? 0 : c * th_buffer_read(&dout[k], e);
+        }
+    th_buffer_write(&din[input], element, 0);
+    return good;
+}
+
+/* Computes the gradients of dout from calls of jvp. */
+static bool transpose_jvp(th_run *run)
+{
+    const th_function *f = run->function;
+    th_memory cotangent[TH_MAX_PORTS];
+    bool good = true;
+    double *gradient = th_run_allocate(run, run->engine.columns);
+    memset(cotangent, 0, sizeof cotangent);
+    for (int k = 0; k < f->n_outputs && good; k++) {
+        if (!is_given(&run->dout[k]))
+            continue;
+        good = th_memory_init(&cotangent[k], &f->outputs[k], f->outputs[k].dtype);
+        if (good)
+            memcpy(cotangent[k].block, run->dout[k].block, run->dout[k].bytes);
+    }
+    for (int i = 0; i < f->n_inputs; i++)
+        if (is_given(&run->din[i]))
+            th_memory_fill(&run->din[i], TH_BUFFER_FINITE);
+    set_gradients(run, 0);
+    int64_t column = 0;
+    for (int i = 0; i < f->n_inputs; i++)
+        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel && good && gradient; e++)
+            good = call_jvp(run, i, e, cotangent, &gradient[column++]);
+    column = 0;
+    for (int i = 0; i < f->n_inputs && gradient; i++)
+        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
+            th_buffer_write(&run->din[i].buffer, e, gradient[column++]);
+    for (int k = 0; k < f->n_outputs; k++) {
+        if (is_given(&cotangent[k]) && good)
+            memcpy(run->dout[k].block, cotangent[k].block, run->dout[k].bytes);
+        th_memory_free(&cotangent[k]);
+    }
+    free(gradient);
+    return good && gradient;
+}
+
+bool th_run_backward(th_run *run, int byte)
+{
+    return run->function->backward ? call_backward(run, byte) : transpose_jvp(run);
+}
+
+/* -- results -- */
+
+void th_run_outputs(const th_run *run, double *values)
+{
+    const th_memory *out = run->function->reference ? run->exact_out : run->out;
+    for (int k = 0; k < run->function->n_outputs; k++)
+        for (int64_t e = 0; is_given(&run->dout[k]) && e < out[k].buffer.numel; e++)
+            *values++ = th_buffer_read(&out[k].buffer, e);
+}
+
+void th_run_gradients(const th_run *run, double *gradient)
+{
+    for (int i = 0; i < run->function->n_inputs; i++)
+        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
+            *gradient++ = th_buffer_read(&run->din[i].buffer, e);
+}

@@ -1,0 +1,261 @@
+/* Measures how exact and how repeatable a function is (function.h). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker/function/function.h"
+#include "tensor/splitmix.h"
+
+/* -- unwritten elements and determinism -- */
+
+/* The same results three times: with NaN, with a finite number, and again with NaN in the memory before the call. */
+enum { TH_REPEATS = 3 };
+static const int fill_of[TH_REPEATS] = {TH_BUFFER_NAN, TH_BUFFER_FINITE, TH_BUFFER_NAN};
+
+static bool is_filled(const unsigned char *bytes, size_t size, int byte)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != byte)
+            return false;
+    return true;
+}
+
+static bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+/* Compares the three results of one buffer. */
+static bool compare_repeats(th_run *run, const char *function, const char *what, const th_memory *memory,
+                            unsigned char *const *copy)
+{
+    const th_buffer *b = &memory->buffer;
+    const size_t size = th_dtype_size(b->dtype);
+    const bool zeroed = run->function->accumulates && what[0];
+    for (int64_t e = 0; e < b->numel; e++) {
+        const size_t at = (size_t)((const unsigned char *)th_buffer_element(b, e) - memory->block);
+        const unsigned char *first = copy[0] + at, *second = copy[1] + at, *third = copy[2] + at;
+        if (!zeroed && is_filled(first, size, fill_of[0]) && is_filled(second, size, fill_of[1]))
+            return th_run_note(run, "%s does not write element %lld of %s%s", function, (long long)e, what,
+                               memory >= run->din && memory < run->din + TH_MAX_PORTS
+                                   ? run->function->inputs[memory - run->din].name
+                                   : run->function->outputs[memory - run->out].name);
+        if (!same_bytes(first, third, size)) {
+            run->not_deterministic = true;
+        } else if (!same_bytes(first, second, size)) {
+            const bool output = memory >= run->out && memory < run->out + TH_MAX_PORTS;
+            return th_run_note(
+                run, "element %lld of %s%s depends on the values that the memory had before %s: it %s", (long long)e,
+                what,
+                output ? run->function->outputs[memory - run->out].name : run->function->inputs[memory - run->din].name,
+                function,
+                output ? "reads its output before it writes it"
+                       : "probably adds to the gradient instead of overwriting it (see th_function.accumulates)");
+        }
+    }
+    return true;
+}
+
+/* Runs forward or backward three times, and compares the results. */
+static bool repeat(th_run *run, bool backward)
+{
+    th_memory *results = backward ? run->din : run->out;
+    const int count = backward ? run->function->n_inputs : run->function->n_outputs;
+    unsigned char *copy[TH_MAX_PORTS][TH_REPEATS];
+    memset(copy, 0, sizeof copy);
+    bool good = true;
+    for (int r = 0; r < TH_REPEATS && good; r++) {
+        good = backward ? th_run_backward(run, fill_of[r]) : th_run_forward(run, fill_of[r]);
+        for (int i = 0; i < count && good; i++) {
+            if (results[i].block == NULL)
+                continue;
+            copy[i][r] = (unsigned char *)malloc(results[i].bytes);
+            good = copy[i][r] != NULL || th_run_note(run, "the buffers do not fit into memory");
+            if (copy[i][r])
+                memcpy(copy[i][r], results[i].block, results[i].bytes);
+        }
+    }
+    for (int i = 0; i < count && good; i++)
+        if (copy[i][0])
+            good = compare_repeats(run, backward ? "backward" : "forward", backward ? "the gradient of " : "",
+                                   &results[i], copy[i]);
+    for (int i = 0; i < count; i++)
+        for (int r = 0; r < TH_REPEATS; r++)
+            free(copy[i][r]);
+    return good;
+}
+
+/* -- the noise of outputs -- */
+
+/* Third differences of values at equally spaced points cancel the smooth part of a function. Their mean square is 20
+ * times the variance of the noise (Hamming 1973; More and Wild 2011). */
+enum { TH_NOISE_POINTS = 8 };
+
+/* Writes x + t * s * r to all elements of every checked input, where r is a random sign and s is a size of the input's
+ * rounding. */
+static void move_all(th_run *run, const double *start, double t, uint64_t seed)
+{
+    const double unit = (run->engine.kind == TH_KIND_FLOAT32 ? 1024 : 8) * run->engine.epsilon;
+    uint64_t random = seed;
+    for (int i = 0; i < run->function->n_inputs; i++) {
+        th_variable *x = &run->variable[i];
+        for (int64_t e = 0; x->checked && e < x->numel; e++, start++) {
+            const double sign = th_splitmix64(&random) & 1 ? 1 : -1;
+            run->engine.calls->set_element(&run->engine, x, e, *start + sign * t * unit * fmax(fabs(*start), 0.25));
+        }
+    }
+}
+
+static void copy_inputs(const th_run *run, double *values)
+{
+    for (int i = 0; i < run->function->n_inputs; i++)
+        for (int64_t e = 0; run->variable[i].checked && e < run->variable[i].numel; e++)
+            *values++ = run->engine.calls->element(&run->engine, &run->variable[i], e);
+}
+
+/* Computes the noise of each output from its values at equally spaced points, [TH_NOISE_POINTS][rows]. */
+static void compute_noise(th_engine *engine, const double *values)
+{
+    const int64_t rows = engine->rows;
+    for (int64_t j = 0; j < rows; j++) {
+        double square = 0;
+        for (int p = 0; p + 3 < TH_NOISE_POINTS; p++) {
+            const double *y = values + p * rows + j;
+            const double third = y[3 * rows] - 3 * y[2 * rows] + 3 * y[rows] - y[0];
+            square = fmax(square, third * third / 20);
+        }
+        const double noise = isfinite(square) ? sqrt(square) : 0;
+        const double last_place = isfinite(engine->base[j]) ? engine->epsilon / 2 * fabs(engine->base[j]) : 0;
+        engine->noise[j] = fmax(engine->noise[j], fmax(noise, last_place));
+    }
+}
+
+bool th_run_measure_noise(th_engine *engine)
+{
+    th_run *run = (th_run *)engine;
+    const int64_t rows = engine->rows;
+    if (engine->noise == NULL)
+        engine->noise = th_run_allocate(run, rows);
+    if (engine->noise == NULL || engine->kind == TH_KIND_FLOAT64)
+        return engine->noise != NULL;
+    double *start = th_run_allocate(run, engine->columns), *values = th_run_allocate(run, TH_NOISE_POINTS * rows);
+    bool good = start && values;
+    if (good)
+        copy_inputs(run, start);
+    const uint64_t seed = th_splitmix64(&engine->random);
+    for (int p = 0; p < TH_NOISE_POINTS && good; p++) {
+        move_all(run, start, p - TH_NOISE_POINTS / 2, seed);
+        good = engine->calls->compute_output(engine, values + p * rows);
+    }
+    if (start)
+        move_all(run, start, 0, seed);
+    if (good)
+        compute_noise(engine, values);
+    free(start);
+    free(values);
+    return good;
+}
+
+/* -- repeated runs of a function that is not deterministic -- */
+
+enum { TH_NOISY_RUNS = 6 };
+
+static bool measure_repeated_outputs(th_run *run)
+{
+    th_engine *engine = &run->engine;
+    double *values = th_run_allocate(run, engine->rows);
+    engine->noise = th_run_allocate(run, engine->rows);
+    bool good = values && engine->noise;
+    for (int r = 0; r < TH_NOISY_RUNS && good; r++) {
+        good = engine->calls->compute_output(engine, values);
+        for (int64_t j = 0; j < engine->rows && good; j++)
+            if (isfinite(values[j]) && isfinite(engine->base[j]))
+                engine->noise[j] = fmax(engine->noise[j], fabs(values[j] - engine->base[j]));
+    }
+    free(values);
+    return good;
+}
+
+/* -- the noise of gradients -- */
+
+/* Multiplies the elements by 1 plus or minus the unit. Small elements change by the unit of a tenth of the largest. */
+static void perturb(const th_buffer *b, double unit, uint64_t *random)
+{
+    double largest = 0;
+    for (int64_t e = 0; e < b->numel; e++)
+        largest = fmax(largest, fabs(th_buffer_read(b, e)));
+    for (int64_t e = 0; e < b->numel && isfinite(largest); e++) {
+        const double value = th_buffer_read(b, e), change = unit * fmax(fabs(value), largest / 10);
+        th_buffer_write(b, e, value + (th_splitmix64(random) & 1 ? change : -change));
+    }
+}
+
+/* Runs backward a few times at inputs and cotangents whose last places change, and keeps the largest changes. */
+static bool measure_gradient_noise(th_run *run, const double *cotangent)
+{
+    th_engine *engine = &run->engine;
+    const int64_t columns = engine->columns;
+    const double unit = run->gradient_epsilon;
+    double *first = th_run_allocate(run, columns), *again = th_run_allocate(run, columns);
+    engine->gradient_noise = th_run_allocate(run, columns);
+    bool good = first && again && engine->gradient_noise;
+    if (good)
+        th_run_gradients(run, first);
+    th_memory saved[TH_MAX_PORTS];
+    memset(saved, 0, sizeof saved);
+    for (int i = 0; i < run->function->n_inputs && good; i++) {
+        if (!run->variable[i].checked)
+            continue;
+        good = th_memory_init(&saved[i], &run->function->inputs[i], run->function->inputs[i].dtype);
+        if (good)
+            memcpy(saved[i].block, run->in[i].block, saved[i].bytes);
+    }
+    for (int r = 0; r < TH_NOISY_RUNS && good; r++) {
+        for (int i = 0; i < run->function->n_inputs && unit > 0; i++)
+            if (saved[i].block)
+                perturb(&run->in[i].buffer, unit, &engine->random);
+        th_run_set_cotangent(run, cotangent);
+        for (int k = 0; k < run->function->n_outputs && unit > 0; k++)
+            if (run->dout[k].block)
+                perturb(&run->dout[k].buffer, unit, &engine->random);
+        good = th_run_forward(run, TH_BUFFER_NAN) && th_run_backward(run, TH_BUFFER_NAN);
+        if (good)
+            th_run_gradients(run, again);
+        for (int64_t c = 0; c < columns && good; c++)
+            if (isfinite(again[c]) && isfinite(first[c]))
+                engine->gradient_noise[c] = fmax(engine->gradient_noise[c], fabs(again[c] - first[c]));
+        for (int i = 0; i < run->function->n_inputs; i++)
+            if (saved[i].block)
+                memcpy(run->in[i].block, saved[i].block, saved[i].bytes);
+    }
+    for (int i = 0; i < TH_MAX_PORTS; i++)
+        th_memory_free(&saved[i]);
+    free(first);
+    free(again);
+    return good;
+}
+
+bool th_run_measure(th_run *run)
+{
+    th_engine *engine = &run->engine;
+    double *cotangent = th_run_allocate(run, engine->rows);
+    bool good = cotangent != NULL && repeat(run, false);
+    for (int64_t j = 0; j < engine->rows && good; j++)
+        cotangent[j] = th_random_coefficient(&engine->random);
+    if (good) {
+        th_run_set_cotangent(run, cotangent);
+        good = (run->function->backward ? repeat(run, true) : th_run_backward(run, TH_BUFFER_NAN));
+    }
+    if (good && run->function->reference)
+        good = th_run_reference(run);
+    if (good) {
+        th_run_outputs(run, engine->base);
+        th_engine_set_base(engine);
+    }
+    if (good && run->not_deterministic)
+        good = measure_repeated_outputs(run);
+    if (good && (run->not_deterministic || run->gradient_epsilon > 0))
+        good = measure_gradient_noise(run, cotangent);
+    free(cotangent);
+    return good;
+}
