@@ -74,6 +74,17 @@ typedef struct th_port {
         (name), (dtype), 0, {0}, 0, 0, NULL, false, false                                                              \
     }
 
+/* Returns a port of this shape: th_port_of("x", TH_FLOAT32, TH_SHAPE(8, 16)). C++ has no designated initializers, so this
+ * and th_function_of fill the structures there. */
+static inline th_port th_port_of(const char *name, th_dtype dtype, th_shape shape)
+{
+    th_port port = TH_PORT_SCALAR(name, dtype);
+    port.ndim = shape.ndim;
+    for (int d = 0; d < shape.ndim && d < TH_MAX_DIMS; d++)
+        port.size[d] = shape.size[d];
+    return port;
+}
+
 /* A function and its derivative. All fields that are not used may be 0. */
 typedef struct th_function {
     const char *name; /* in the report; NULL: "the function" */
@@ -90,6 +101,16 @@ typedef struct th_function {
     void (*set_seed)(void *user, uint64_t seed);
 } th_function;
 
+/* Returns a function with a backward. */
+static inline th_function th_function_of(const char *name, th_function_forward *forward, th_function_backward *backward,
+                                         void *user, int n_inputs, const th_port *inputs, int n_outputs,
+                                         const th_port *outputs)
+{
+    th_function function = {name,   forward, backward, NULL,      NULL,  user,
+                            inputs, outputs, n_inputs, n_outputs, false, NULL};
+    return function;
+}
+
 /* Options of a check. All fields may be 0. */
 typedef struct th_function_options {
     th_gradient_mode mode;     /* TH_GRADIENT_AUTO, _FULL or _FAST */
@@ -100,8 +121,8 @@ typedef struct th_function_options {
     int directions, samples; /* for each input in fast mode; 0: 8 directions, 24 samples */
     bool only_this_point;    /* only gradients at the values of the ports: no other scales, no repeated operands */
     bool gradients_only;     /* only gradients: no checks of memory, of linearity and of repeated calls */
-    bool in_process;         /* runs the check in a child process, so that the report can name a crash (POSIX) */
-    double time_limit;       /* seconds for one call of the function; needs in_process; 0: none */
+    bool isolate;            /* runs the check in a child process, so that the report can name a crash (POSIX) */
+    double time_limit;       /* seconds for one call of the function; needs isolate; 0: none */
 } th_function_options;
 
 /* The report of a check. The fields up to uncertainty describe the worst comparison, as in th_gradient_report. */

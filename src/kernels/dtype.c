@@ -23,6 +23,8 @@ size_t th_dtype_size(th_dtype dtype)
     return th_is_dtype(dtype) ? dtypes[dtype].size : 0;
 }
 
+/* -- kinds of types -- */
+
 int th_dtype_numbers(th_dtype dtype)
 {
     return dtype == TH_Q8_0 || dtype == TH_Q4_0 ? TH_BLOCK_NUMBERS : th_is_dtype(dtype);

@@ -7,6 +7,8 @@
 
 /* Returns true for an element of th_dtype. */
 bool th_is_dtype(th_dtype dtype);
+/* -- kinds of types -- */
+
 /* Returns true for float32 and float64. */
 TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
 /* Returns true for int32 and int64. */

@@ -7,6 +7,29 @@
 
 #include "tapehead/base.h" /* th_dtype */
 
+/* -- indices -- */
+
+/* Sets index (dims numbers, at least one) to the element with this row-major number. The element must exist. */
+static inline void th_index_at(int dims, const int64_t *size, int64_t number, int64_t *index)
+{
+    for (int d = dims - 1; d > 0; d--) {
+        index[d] = number % size[d];
+        number /= size[d];
+    }
+    index[0] = number;
+}
+
+/* Elements from the first one to the one at this index. */
+static inline int64_t th_offset_of(int dims, const int64_t *index, const int64_t *stride)
+{
+    int64_t offset = 0;
+    for (int d = 0; d < dims; d++)
+        offset += index[d] * stride[d];
+    return offset;
+}
+
+/* -- division of work -- */
+
 enum { TH_ALIGNMENT = 64 }; /* bytes of a cache line: each part of a workspace is aligned to it */
 
 /* Bytes of an element of a floating type. */
@@ -34,25 +57,6 @@ static inline int64_t th_ceil_div(int64_t a, int64_t b)
 static inline size_t th_aligned(size_t bytes)
 {
     return (bytes + TH_ALIGNMENT - 1) / TH_ALIGNMENT * TH_ALIGNMENT;
-}
-
-/* Sets index (dims numbers, at least one) to the element with this row-major number. The element must exist. */
-static inline void th_index_at(int dims, const int64_t *size, int64_t number, int64_t *index)
-{
-    for (int d = dims - 1; d > 0; d--) {
-        index[d] = number % size[d];
-        number /= size[d];
-    }
-    index[0] = number;
-}
-
-/* Elements from the first one to the one at this index. */
-static inline int64_t th_offset_of(int dims, const int64_t *index, const int64_t *stride)
-{
-    int64_t offset = 0;
-    for (int d = 0; d < dims; d++)
-        offset += index[d] * stride[d];
-    return offset;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "checker/engine/report.h"
+#include "checker/engine/search.h"
 #include "checker/engine/verdict.h"
 #include "tensor/splitmix.h"
 
@@ -97,9 +98,9 @@ static th_line random_line(th_engine *engine, th_variable *variable, const doubl
     return (th_line){.variable = variable,
                      .direction = direction,
                      .start = start,
-                     .gradient_error = sqrt(error_squares),
                      .term_norm = isfinite(term_squares) ? sqrt(term_squares) : 0,
-                     .gradient_start_norm = isfinite(start_squares) ? sqrt(start_squares) : 0};
+                     .gradient_start_norm = isfinite(start_squares) ? sqrt(start_squares) : 0,
+                     .gradient_error = sqrt(error_squares)};
 }
 
 static th_finding direction_finding(const th_variable *variable, double analytic, const th_verdict *verdict)
@@ -173,8 +174,8 @@ static bool compare_element(th_engine *engine, compare_workspace *work, th_varia
     const th_line line = {.variable = variable,
                           .element = element,
                           .x = engine->calls->element(engine, variable, element),
-                          .largest_derivative = work->largest_derivative,
                           .gradient_error = gradient_error(engine, column),
+                          .largest_derivative = work->largest_derivative,
                           .only_tell_wrong = finding->verdict.kind == TH_WRONG};
     if (!th_compare_line(&work->comparison, &line, work->analytic + column, columns))
         return false;
@@ -297,8 +298,8 @@ static bool compare_sample(th_engine *engine, compare_workspace *work, th_variab
     const th_line line = {.variable = variable,
                           .element = element,
                           .x = engine->calls->element(engine, variable, element),
-                          .largest_derivative = work->largest_derivative,
                           .gradient_error = gradient_error(engine, column),
+                          .largest_derivative = work->largest_derivative,
                           .only_tell_wrong = finding->verdict.kind == TH_WRONG};
     if (!th_compare_line(&work->comparison, &line, &once, 1))
         return false;
@@ -328,6 +329,34 @@ static bool are_all_zero_or_nan(const double *values, int64_t count)
     return true;
 }
 
+enum { TH_SEARCHES = 3 };
+
+/* Searches for wrong elements, and compares those that it finds. */
+static bool search_variable(th_engine *engine, compare_workspace *work, th_variable *variable, th_finding *finding)
+{
+    th_search search = {.variable = variable,
+                        .cotangent = work->cotangent,
+                        .gradient = work->gradient_once + variable->first_column,
+                        .start = work->start,
+                        .direction = work->direction,
+                        .above = work->comparison.quotients.above,
+                        .below = work->comparison.quotients.below,
+                        .largest_derivative = work->largest_derivative};
+    const int searches = variable->numel > TH_SEARCH_BLOCK ? 1 : TH_SEARCHES;
+    for (int s = 0; s < searches && finding->verdict.kind != TH_WRONG; s++) {
+        int64_t element;
+        if (!th_search_element(engine, &search, &element))
+            return false;
+        engine->report->checked++;
+        th_finding found = *finding;
+        if (element >= 0 && !compare_sample(engine, work, variable, element, &found))
+            return false;
+        if (found.verdict.kind == TH_WRONG)
+            *finding = found;
+    }
+    return true;
+}
+
 static bool compare_variable_fast(th_engine *engine, compare_workspace *work, th_variable *variable,
                                   th_finding *finding)
 {
@@ -350,6 +379,8 @@ static bool compare_variable_fast(th_engine *engine, compare_workspace *work, th
     for (int d = 0; d < directions && finding->verdict.kind == TH_NO_VERDICT; d++)
         if (!compare_direction(engine, work, variable, derivatives_are_zero && d == 0, finding))
             return false;
+    if (engine->searches && finding->verdict.kind == TH_NO_VERDICT)
+        return search_variable(engine, work, variable, finding);
     return true;
 }
 

@@ -54,7 +54,7 @@ static double step_length(const th_engine *engine, const th_line *line, int k)
 }
 
 /* Returns b - a, or 0 if both are the same infinity. */
-static double difference(double a, double b)
+static double change_between(double a, double b)
 {
     return a == b ? 0 : b - a;
 }
@@ -75,12 +75,12 @@ static void compute_quotients(th_quotients *quotients, const th_line *line, int 
         const double size = fmax(
             fabs(high), fabs(low)); /* if infinite, so is the rounding error, and only two derivatives of 0 are equal */
         if (c == NULL) {
-            quotient[j] = difference(low, high) / (2 * mean_step);
-            bend[j] = difference(base, high) / above - difference(low, base) / below;
+            quotient[j] = change_between(low, high) / (2 * mean_step);
+            bend[j] = change_between(base, high) / above - change_between(low, base) / below;
             rounding[j] = unit * (size + fabs(x * quotient[j])) / mean_step;
         } else {
-            difference_sum += c[j] * difference(low, high);
-            const double bend_term = c[j] * (difference(base, high) / above - difference(low, base) / below);
+            difference_sum += c[j] * change_between(low, high);
+            const double bend_term = c[j] * (change_between(base, high) / above - change_between(low, base) / below);
             bend_sum += engine->at_kinks ? fabs(bend_term)
                                          : bend_term * bend_term; /* bends of different outputs must not cancel */
             rounding_square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;

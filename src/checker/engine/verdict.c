@@ -384,13 +384,13 @@ static derivative derivative_on_line(const th_quotients *quotients, const th_lin
     return (derivative){.quotients = quotients,
                         .kind = engine->kind,
                         .term_norm = line->term_norm,
-                        .gradient_error = line->gradient_error,
+                        .relative_tolerance = relative_tolerance(engine),
+                        .absolute_tolerance = engine->options.absolute_tolerance * output_norm,
+                        .visible = visible_fraction(engine),
                         .largest_derivative = line->largest_derivative,
                         .unit_of_one = engine->epsilon / magnitude,
                         .hidden = TH_HIDDEN_UNITS * engine->unit * fmax(magnitude, engine->output_scale),
-                        .relative_tolerance = relative_tolerance(engine),
-                        .absolute_tolerance = engine->options.absolute_tolerance * output_norm,
-                        .visible = visible_fraction(engine)};
+                        .gradient_error = line->gradient_error};
 }
 
 /* Returns the measured rounding of output j, or of <cotangent, output>. */

@@ -105,10 +105,22 @@ uint64_t th_memory_sum(const th_memory *memory)
     return sum;
 }
 
+/* Returns whether the elements are row-major without gaps. */
+bool th_buffer_is_plain(const th_buffer *b)
+{
+    int64_t stride = 1;
+    for (int d = b->ndim - 1; d >= 0; d--) {
+        if (b->stride[d] != stride)
+            return false;
+        stride *= b->size[d];
+    }
+    return true;
+}
+
 void *th_buffer_element(const th_buffer *buffer, int64_t element)
 {
     int64_t offset = element;
-    if (buffer->ndim > 0) {
+    if (buffer->ndim > 0 && !th_buffer_is_plain(buffer)) {
         int64_t index[TH_MAX_DIMS];
         th_index_at(buffer->ndim, buffer->size, element, index);
         offset = th_offset_of(buffer->ndim, index, buffer->stride);
@@ -163,4 +175,47 @@ void th_buffer_write(const th_buffer *buffer, int64_t element, double value)
         *(bool *)to = value != 0;
         break;
     }
+}
+
+/* -- many elements -- */
+
+/* Element types that a loop converts. */
+static bool has_loop(const th_buffer *b)
+{
+    return th_buffer_is_plain(b) && (b->dtype == TH_FLOAT64 || b->dtype == TH_FLOAT32);
+}
+
+void th_buffer_load(const th_buffer *b, int64_t first, int64_t end, double *values)
+{
+    const double *numbers = (const double *)b->data;
+    const float *singles = (const float *)b->data;
+    if (!has_loop(b))
+        for (int64_t e = first; e < end; e++)
+            values[e - first] = th_buffer_read(b, e);
+    else if (b->dtype == TH_FLOAT64)
+        memcpy(values, numbers + first, (size_t)(end - first) * sizeof *values);
+    else
+        for (int64_t e = first; e < end; e++)
+            values[e - first] = (double)singles[e];
+}
+
+void th_buffer_move(const th_buffer *b, int64_t first, int64_t end, const double *start, const double *direction,
+                    double h)
+{
+    double *numbers = (double *)b->data;
+    float *singles = (float *)b->data;
+    if (!has_loop(b))
+        for (int64_t e = first; e < end; e++)
+            th_buffer_write(b, e, start[e] + h * direction[e]);
+    else if (b->dtype == TH_FLOAT64)
+        for (int64_t e = first; e < end; e++)
+            numbers[e] = start[e] + h * direction[e];
+    else
+        for (int64_t e = first; e < end; e++)
+            singles[e] = (float)(start[e] + h * direction[e]);
+}
+
+void th_buffer_store(const th_buffer *b, const double *values)
+{
+    th_buffer_move(b, 0, b->numel, values, values, 0);
 }

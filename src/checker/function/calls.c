@@ -192,8 +192,8 @@ void th_run_set_cotangent(th_run *run, const double *cotangent)
         if (!is_given(&run->dout[k]))
             continue;
         th_memory_fill(&run->dout[k], TH_BUFFER_FINITE);
-        for (int64_t e = 0; e < run->dout[k].buffer.numel; e++)
-            th_buffer_write(&run->dout[k].buffer, e, *cotangent++);
+        th_buffer_store(&run->dout[k].buffer, cotangent);
+        cotangent += run->dout[k].buffer.numel;
     }
 }
 
@@ -225,8 +225,8 @@ static bool call_backward(th_run *run, int byte)
            check_walls(run, "backward", run->din, f->n_inputs, byte);
 }
 
-/* Calls jvp along the unit vector of one element. Returns <cotangent, derivative>. */
-static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *cotangent, double *derivative)
+/* Calls jvp along the unit vector of one element. Writes <cotangent, derivative> to *result. */
+static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *cotangent, double *result)
 {
     const th_function *f = run->function;
     th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
@@ -243,11 +243,11 @@ static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *c
     begin_call(run, &call, ++run->backward_calls);
     const bool good = end_call(run, &call, f->jvp(f->user, in, out, din, dout)) &&
                       check_walls(run, "jvp", run->dout, f->n_outputs, TH_BUFFER_NAN);
-    *derivative = 0;
+    *result = 0;
     for (int k = 0; k < f->n_outputs; k++)
         for (int64_t e = 0; is_given(&run->dout[k]) && e < dout[k].numel; e++) {
             const double c = th_buffer_read(&cotangent[k].buffer, e);
-            *derivative += c == 0 ? 0 : c * th_buffer_read(&dout[k], e);
+            *result += c == 0 ? 0 : c * th_buffer_read(&dout[k], e);
         }
     th_buffer_write(&din[input], element, 0);
     return good;
@@ -300,13 +300,17 @@ void th_run_outputs(const th_run *run, double *values)
 {
     const th_memory *out = run->function->reference ? run->exact_out : run->out;
     for (int k = 0; k < run->function->n_outputs; k++)
-        for (int64_t e = 0; is_given(&run->dout[k]) && e < out[k].buffer.numel; e++)
-            *values++ = th_buffer_read(&out[k].buffer, e);
+        if (is_given(&run->dout[k])) {
+            th_buffer_load(&out[k].buffer, 0, out[k].buffer.numel, values);
+            values += out[k].buffer.numel;
+        }
 }
 
 void th_run_gradients(const th_run *run, double *gradient)
 {
     for (int i = 0; i < run->function->n_inputs; i++)
-        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
-            *gradient++ = th_buffer_read(&run->din[i].buffer, e);
+        if (is_given(&run->din[i])) {
+            th_buffer_load(&run->din[i].buffer, 0, run->din[i].buffer.numel, gradient);
+            gradient += run->din[i].buffer.numel;
+        }
 }

@@ -75,13 +75,16 @@ static bool accept(const th_function *f, const th_function_options *o, th_functi
     if (!(o->step >= 0) || !(o->relative_tolerance >= 0) || !(o->absolute_tolerance >= 0) || !(o->time_limit >= 0) ||
         o->directions < 0 || o->samples < 0 || (int)o->mode < 0 || o->mode > TH_GRADIENT_FAST)
         return reject(report, "an option is negative or not a number");
-    if (o->time_limit > 0 && !o->in_process)
-        return reject(report, "the option time_limit needs in_process");
+    if (o->time_limit > 0 && !o->isolate)
+        return reject(report, "the option time_limit needs isolate");
     return accept_ports(f->inputs, f->n_inputs, "input", report) &&
            accept_ports(f->outputs, f->n_outputs, "output", report);
 }
 
 /* -- the engine -- */
+
+/* Above this number of elements the search finds wrong ones, and few samples are compared. */
+enum { TH_MANY = 100000 };
 
 static th_number_kind kind_of(th_dtype dtype)
 {
@@ -153,10 +156,15 @@ static void set_engine(th_run *run, th_gradient_report *report)
     engine->epsilon = engine->unit = epsilon_of[engine->kind];
     engine->random = th_splitmix64_start(o->seed);
     engine->variables = run->function->n_inputs;
+    engine->searches = true;
     engine->report = report;
     run->gradient_epsilon = kind == TH_KIND_FLOAT64 ? 0 : epsilon_of[kind];
     run->seed = engine->random;
     set_variables(run);
+    if (engine->columns > TH_MANY && o->samples == 0)
+        engine->options.samples = 4;
+    if (engine->columns > TH_MANY && o->directions == 0)
+        engine->options.directions = 1;
 }
 
 /* -- points -- */
@@ -302,7 +310,8 @@ th_status th_check_function_here(const th_function *function, const th_function_
 th_status th_check_function(const th_function *function, const th_function_options *options, th_function_report *report)
 {
     th_function_report *unused = report ? NULL : (th_function_report *)malloc(sizeof *unused);
-    const th_function_options defaults = {TH_GRADIENT_AUTO};
+    th_function_options defaults;
+    memset(&defaults, 0, sizeof defaults);
     if (report == NULL && unused == NULL)
         return TH_ERROR_MEMORY;
     report = report ? report : unused;
@@ -311,8 +320,8 @@ th_status th_check_function(const th_function *function, const th_function_optio
     report->input = -1;
     th_status status = TH_ERROR_ARGUMENT;
     if (accept(function, options, report))
-        status = options->in_process ? th_check_function_in_process(function, options, report)
-                                     : th_check_function_here(function, options, report);
+        status = options->isolate ? th_check_function_isolated(function, options, report)
+                                  : th_check_function_here(function, options, report);
     free(unused);
     return status;
 }

@@ -36,9 +36,7 @@ static void set_element(th_engine *engine, th_variable *x, int64_t e, double val
 static void move(th_engine *engine, th_variable *x, int64_t first, int64_t end, const double *start,
                  const double *direction, double h)
 {
-    const th_buffer *point = point_of(engine, x);
-    for (int64_t e = first; e < end; e++)
-        th_buffer_write(point, e, start[e] + h * direction[e]);
+    th_buffer_move(point_of(engine, x), first, end, start, direction, h);
 }
 
 static bool compute_output(th_engine *engine, double *values)

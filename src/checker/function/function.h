@@ -38,6 +38,15 @@ uint64_t th_memory_sum(const th_memory *memory);
 void *th_buffer_element(const th_buffer *buffer, int64_t element);
 double th_buffer_read(const th_buffer *buffer, int64_t element);
 void th_buffer_write(const th_buffer *buffer, int64_t element, double value);
+/* Returns whether the elements are row-major without gaps. */
+bool th_buffer_is_plain(const th_buffer *b);
+/* Reads the elements first to end - 1 to values[0], values[1], ... */
+void th_buffer_load(const th_buffer *b, int64_t first, int64_t end, double *values);
+/* Writes start[e] + h * direction[e] to these elements. */
+void th_buffer_move(const th_buffer *b, int64_t first, int64_t end, const double *start, const double *direction,
+                    double h);
+/* Writes all elements. */
+void th_buffer_store(const th_buffer *b, const double *values);
 /* Returns whether the type is float64, float32, float16 or bfloat16. */
 bool th_is_checked_type(th_dtype dtype);
 
@@ -102,8 +111,8 @@ bool th_run_check_conditions(th_run *run);
 /* -- process.c -- */
 
 /* Runs th_check_function_here in a child process. */
-th_status th_check_function_in_process(const th_function *function, const th_function_options *options,
-                                       th_function_report *report);
+th_status th_check_function_isolated(const th_function *function, const th_function_options *options,
+                                     th_function_report *report);
 /* Notes which of the user's functions runs, for the report of a crash, and starts the time limit. */
 void th_process_begin_call(const char *name, double time_limit);
 void th_process_end_call(void);

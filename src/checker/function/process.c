@@ -17,8 +17,8 @@ void th_process_end_call(void)
 {
 }
 
-th_status th_check_function_in_process(const th_function *function, const th_function_options *options,
-                                       th_function_report *report)
+th_status th_check_function_isolated(const th_function *function, const th_function_options *options,
+                                     th_function_report *report)
 {
     return th_check_function_here(function, options, report);
 }
@@ -85,8 +85,8 @@ static void report_signal(const th_function *function, double time_limit, const 
                                       : "");
 }
 
-th_status th_check_function_in_process(const th_function *function, const th_function_options *options,
-                                       th_function_report *report)
+th_status th_check_function_isolated(const th_function *function, const th_function_options *options,
+                                     th_function_report *report)
 {
     shared_result *result =
         (shared_result *)mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,0 +1,60 @@
+#!/bin/sh
+# amalgamate.sh --check OUT: writes tapehead_check.h and tapehead_check.c to the folder OUT: the checker of plain functions
+# (docs/checking-functions.md) without the rest of the library. They need a compiler for C99 or C++17, and libm:
+#
+#     cc test.c tapehead_check.c -lm
+#
+# The macro TH_NO_POSIX leaves out child processes, time limits and locales.
+set -eu
+[ $# -eq 2 ] && [ "$1" = --check ] || { echo "usage: amalgamate.sh --check OUT" >&2 && exit 2; }
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+cd "$(dirname "$0")/.."
+headers="src/kernels/dtype.h src/kernels/sizes.h src/tensor/format.h src/tensor/splitmix.h src/tensor/half.h
+    src/checker/engine/limits.h src/checker/engine/engine.h src/checker/engine/quotients.h src/checker/engine/verdict.h
+    src/checker/engine/report.h src/checker/engine/search.h src/checker/function/function.h"
+sources="src/kernels/dtype.c src/tensor/format.c src/checker/engine/*.c src/checker/function/*.c"
+
+# Joins files. It leaves out the includes of files that are joined, and the sections that the checker does not need. A section
+# starts with a comment "/* -- NAME --" and ends at the next one, or at the last line of a header.
+join() {
+    awk '
+        FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = 0 }
+        /^\/\* -- / { skip = $0 ~ /^\/\* -- (source locations|kinds of types|division of work|files and paths) --/; depth = 0 }
+        skip && /^#if/ { depth++ }
+        (skip && /^#endif/ && --depth < 0) || /^TH_END_DECLS/ { skip = 0 }
+        skip || /^#include "/ { next }
+        { sub(/TH_PRIVATE_API /, ""); print }' "$@"
+}
+{
+    echo "/* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */"
+    join include/tapehead/base.h include/tapehead/gradient_report.h include/tapehead/check_function.h
+} >"$out/tapehead_check.h"
+{
+    cat <<'END'
+/* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */
+#ifndef TH_NO_POSIX
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
+#endif
+#ifdef __cplusplus /* this file is C99; these compilers take it as C++17, too */
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#ifdef __clang__
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wc++20-designator"
+#pragma GCC diagnostic ignored "-Wc99-designator"
+#pragma GCC diagnostic ignored "-Wc99-extensions"
+#endif
+#pragma GCC diagnostic ignored "-Wc++20-extensions"
+#endif
+#include "tapehead_check.h"
+END
+    # shellcheck disable=SC2086 # lists of words
+    join $headers $sources
+} >"$out/tapehead_check.c"
