@@ -15,21 +15,27 @@ headers="src/kernels/dtype.h src/kernels/sizes.h src/tensor/format.h src/tensor/
     src/checker/engine/report.h src/checker/engine/search.h src/checker/function/function.h"
 sources="src/kernels/dtype.c src/tensor/format.c src/checker/engine/*.c src/checker/function/*.c"
 
-# Joins files. It leaves out the includes of files that are joined, and the sections that the checker does not need. A section
-# starts with a comment "/* -- NAME --" and ends at the next one, or at the last line of a header.
+# Joins files. It leaves out what one file needs once: system headers, and in the source guards and the first comment of a file.
+# It also leaves out the sections that the checker does not need. A section starts with a comment "/* -- NAME --" and ends at
+# the next one, or at the end of its header.
 join() {
-    awk '
-        FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = 0 }
-        /^\/\* -- / { skip = $0 ~ /^\/\* -- (source locations|kinds of types|division of work|files and paths) --/; depth = 0 }
-        skip && /^#if/ { depth++ }
-        (skip && /^#endif/ && --depth < 0) || /^TH_END_DECLS/ { skip = 0 }
-        skip || /^#include "/ { next }
-        { sub(/TH_PRIVATE_API /, ""); print }' "$@"
+    awk -v source="$source" '
+        FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = depth = 0; first = source }
+        first { first = !/\*\/$/; next }
+        source && /^#(ifndef|define) TH_[A-Z_]*_H$/ { next }
+        /^\/\* -- / { skip = $0 ~ /^\/\* -- (source locations|precision of products|kinds of types|division of work|files and paths|experiment) --/; inner = depth }
+        /^#if/ { depth++ }
+        /^#endif/ { depth--; if (skip && depth < inner) skip = 0; if (source && depth < 0) next }
+        /^TH_END_DECLS/ { skip = 0 }
+        skip || /^#include "/ || (/^#include/ && seen[$0]++) { next }
+        { sub(/TH_PRIVATE_API /, ""); print }' "$@" | cat -s
 }
+source=0
 {
     echo "/* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */"
     join include/tapehead/base.h include/tapehead/gradient_report.h include/tapehead/check_function.h
 } >"$out/tapehead_check.h"
+source=1
 {
     cat <<'END'
 /* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */

@@ -73,6 +73,8 @@ TH_API size_t th_dtype_size(th_dtype dtype);
 /* Returns the numbers in one element: 32 for TH_Q8_0 and TH_Q4_0, 1 for other types; 0 for an invalid value. */
 TH_API int th_dtype_numbers(th_dtype dtype);
 
+/* -- precision of products -- */
+
 /* The precision in which matrix products of float32 tensors use their operands. Sums and stored values are float32 in
  * every precision. A bfloat16 number is the upper half of a float32, with 8 of its 24 significant bits. */
 typedef enum th_precision {
@@ -84,6 +86,8 @@ typedef enum th_precision {
 
 /* Returns "float32", "bfloat16x3", "bfloat16" or "int8"; "?" for an invalid value. */
 TH_API const char *th_precision_name(th_precision precision);
+
+/* -- results -- */
 
 /* The result of a function that can fail. TH_OK is 0, so an error can be tested with
  * `if (th_backward(loss, NULL) || th_optimizer_step(adam))`. */

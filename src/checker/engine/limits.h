@@ -1,35 +1,4 @@
-/* The constants of the gradient checker: every number that decides a verdict.
- *
- * An experiment: each constant was multiplied by 1/64, 1/8, 1/2, 2, 8 and 64; if that changed nothing, also by 0 and a
- * million. The tests were test_gradient_verdict, test_gradient_check, test_gradients, test_false_rules and
- * test_precision_gradients. The range is from the smallest to the largest value with which all tests pass. Below it the
- * first test on the right fails, above it the second; their names are abbreviated. The lengths of the steps,
- * the default tolerance and TH_BFLOAT16_EQUAL were not part of the experiment. A later one measured negligible, sums,
- * conditions and TH_ZERO_UNITS, with test_check_op and test_gradient_report and without test_precision_gradients.
- *
- *     constant                 range           below                      above
- *     TH_STEPS_TO_TELL_WRONG   5 to 10         given_tolerances           every_broken_gradient
- *     TH_DOUBTFUL_LINES        2 to 1024       every_operation            -
- *     visible, float64         4e-4 to 8e-4    tolerances_follow          a_thousandth_too_much
- *     visible, float32         5e-2 to 8e-1    losses_of_models           what_is_wrong_is_not_right
- *     negligible, float64      1e-8            zero_within_the_precision  zero_within_the_precision
- *     negligible, float32      2e-3            zero_within_the_precision  zero_within_the_precision
- *     small, float64           0 to 6.4e-3     -                          a_map_shows
- *     small, float32           5e-2 to 6.4     losses_of_models           -
- *     hidden, float64          1.25e-11 to 1e-4  rounding_inside          -
- *     hidden, float32          0 to 6.4e-2     -                          in_bfloat16
- *     sums, float64            1.6e-9 to 8e-7  analytic_sums_may_differ   slightly_nonlinear
- *     sums, float32            1.6e-5 to 2e-3  analytic_sums_may_differ   slightly_nonlinear
- *     conditions, float64      1.25e-10 to 8e-9  close_tolerances         close_tolerances
- *     conditions, float32      5e-4 to 2e-3    close_tolerances           close_tolerances
- *     TH_BFLOAT16_EPSILON      2^-8 to 1/2     in_bfloat16                -
- *     TH_ROUNDING_SAFETY       4 to 8          losses_of_models           tolerances_follow
- *     TH_AGREEMENT             1/64 to 1/4     tolerances_follow          losses_of_models
- *     TH_VISIBLE_FACTOR        2 to 256        tolerances_follow          -
- *     TH_ZERO_UNITS            4096            zero_within_the_precision  zero_within_the_precision
- *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
- *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
- *     TH_SHORTEST_STEP_UNITS   0 to 16384      -                          functions_that_change */
+/* The constants of the gradient checker: every number that decides a verdict. */
 #ifndef TH_CHECKER_ENGINE_LIMITS_H
 #define TH_CHECKER_ENGINE_LIMITS_H
 
@@ -82,5 +51,38 @@ static const struct th_limits {
 #define TH_EQUAL_UNITS 16          /* of the output: two derivatives up to this are equal */
 #define TH_HIDDEN_UNITS 64         /* of 1, input or output: rounding inside the function, which no output shows */
 #define TH_SHORTEST_STEP_UNITS 256 /* of the input: shorter steps show only rounding */
+
+/* -- experiment --
+ *
+ * An experiment: each constant was multiplied by 1/64, 1/8, 1/2, 2, 8 and 64; if that changed nothing, also by 0 and a
+ * million. The tests were test_gradient_verdict, test_gradient_check, test_gradients, test_false_rules and
+ * test_precision_gradients. The range is from the smallest to the largest value with which all tests pass. Below it the
+ * first test on the right fails, above it the second; their names are abbreviated. The lengths of the steps,
+ * the default tolerance and TH_BFLOAT16_EQUAL were not part of the experiment. A later one measured negligible, sums,
+ * conditions and TH_ZERO_UNITS, with test_check_op and test_gradient_report and without test_precision_gradients.
+ *
+ *     constant                 range           below                      above
+ *     TH_STEPS_TO_TELL_WRONG   5 to 10         given_tolerances           every_broken_gradient
+ *     TH_DOUBTFUL_LINES        2 to 1024       every_operation            -
+ *     visible, float64         4e-4 to 8e-4    tolerances_follow          a_thousandth_too_much
+ *     visible, float32         5e-2 to 8e-1    losses_of_models           what_is_wrong_is_not_right
+ *     negligible, float64      1e-8            zero_within_the_precision  zero_within_the_precision
+ *     negligible, float32      2e-3            zero_within_the_precision  zero_within_the_precision
+ *     small, float64           0 to 6.4e-3     -                          a_map_shows
+ *     small, float32           5e-2 to 6.4     losses_of_models           -
+ *     hidden, float64          1.25e-11 to 1e-4  rounding_inside          -
+ *     hidden, float32          0 to 6.4e-2     -                          in_bfloat16
+ *     sums, float64            1.6e-9 to 8e-7  analytic_sums_may_differ   slightly_nonlinear
+ *     sums, float32            1.6e-5 to 2e-3  analytic_sums_may_differ   slightly_nonlinear
+ *     conditions, float64      1.25e-10 to 8e-9  close_tolerances         close_tolerances
+ *     conditions, float32      5e-4 to 2e-3    close_tolerances           close_tolerances
+ *     TH_BFLOAT16_EPSILON      2^-8 to 1/2     in_bfloat16                -
+ *     TH_ROUNDING_SAFETY       4 to 8          losses_of_models           tolerances_follow
+ *     TH_AGREEMENT             1/64 to 1/4     tolerances_follow          losses_of_models
+ *     TH_VISIBLE_FACTOR        2 to 256        tolerances_follow          -
+ *     TH_ZERO_UNITS            4096            zero_within_the_precision  zero_within_the_precision
+ *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
+ *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
+ *     TH_SHORTEST_STEP_UNITS   0 to 16384      -                          functions_that_change */
 
 #endif

@@ -213,7 +213,7 @@ static bool call_backward(th_run *run, int byte)
         if (is_given(&run->din[i]))
             th_memory_fill(&run->din[i], byte);
     if (f->accumulates)
-        set_gradients(run, 0);
+        set_gradients(run, run->start_gradient);
     give_buffers(run, in, run->in, f->n_inputs);
     give_buffers(run, out, run->out, f->n_outputs);
     give_buffers(run, dout, run->dout, f->n_outputs);
@@ -296,14 +296,18 @@ bool th_run_backward(th_run *run, int byte)
 
 /* -- results -- */
 
-void th_run_outputs(const th_run *run, double *values)
+void th_run_read_outputs(const th_run *run, const th_memory *out, double *values)
 {
-    const th_memory *out = run->function->reference ? run->exact_out : run->out;
     for (int k = 0; k < run->function->n_outputs; k++)
         if (is_given(&run->dout[k])) {
             th_buffer_load(&out[k].buffer, 0, out[k].buffer.numel, values);
             values += out[k].buffer.numel;
         }
+}
+
+void th_run_outputs(const th_run *run, double *values)
+{
+    th_run_read_outputs(run, run->function->reference ? run->exact_out : run->out, values);
 }
 
 void th_run_gradients(const th_run *run, double *gradient)

@@ -62,6 +62,7 @@ typedef struct th_run {
     th_memory in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
     th_memory exact_in[TH_MAX_PORTS], exact_out[TH_MAX_PORTS]; /* of .reference: float64 */
     double gradient_epsilon; /* of the type of the gradients; 0: float64, whose rounding is not measured */
+    double start_gradient;   /* of a function that accumulates: the elements of din before the call */
     int shared[2];           /* these two inputs are in the same memory; equal: none */
     uint64_t seed;           /* for th_function.set_seed */
     int64_t forward_calls, backward_calls;
@@ -81,11 +82,12 @@ bool th_run_forward(th_run *run, int byte);
 bool th_run_reference(th_run *run);
 /* Writes a cotangent, [rows], to dout. */
 void th_run_set_cotangent(th_run *run, const double *cotangent);
-/* Computes the gradients of dout, from the values of in and out. din contains this byte before the call, and 0 if the
- * function accumulates. With jvp instead of backward, one call for each element. */
+/* Computes the gradients of dout, from the values of in and out. din contains this byte before the call, and
+ * start_gradient if the function accumulates. With jvp instead of backward, one call for each element. */
 bool th_run_backward(th_run *run, int byte);
-/* Copies the floating outputs to values[rows], the gradients to gradient[columns]. */
+/* Copies the floating outputs, or those of these buffers, to values[rows], and the gradients to gradient[columns]. */
 void th_run_outputs(const th_run *run, double *values);
+void th_run_read_outputs(const th_run *run, const th_memory *out, double *values);
 void th_run_gradients(const th_run *run, double *gradient);
 /* Copies exact_in from in. */
 void th_run_set_exact(th_run *run);
