@@ -21,9 +21,10 @@ sources="src/kernels/dtype.c src/tensor/format.c src/checker/engine/*.c src/chec
 join() {
     awk -v source="$source" '
         FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = depth = 0; first = source }
+        source && FILENAME ~ /\.h$/ && /^$/ { next }
         first { first = !/\*\/$/; next }
         source && /^#(ifndef|define) TH_[A-Z_]*_H$/ { next }
-        /^\/\* -- / { skip = $0 ~ /^\/\* -- (source locations|precision of products|kinds of types|division of work|files and paths|experiment) --/; inner = depth }
+        /^\/\* -- / { skip = $0 ~ /^\/\* -- (other lists|source locations|precision of products|kinds of types|division of work|files and paths|experiment) --/; inner = depth }
         /^#if/ { depth++ }
         /^#endif/ { depth--; if (skip && depth < inner) skip = 0; if (source && depth < 0) next }
         /^TH_END_DECLS/ { skip = 0 }

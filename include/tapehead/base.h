@@ -125,6 +125,8 @@ typedef struct th_shape {
 #define TH_SHAPE(...) TH_CHECKED_SHAPE_(#__VA_ARGS__, __VA_ARGS__)
 /* The shape without dimensions. */
 #define TH_SCALAR TH_SHAPE_(0, 0)
+/* -- other lists -- */
+
 /* A shape as the initializer of a static object, such as a sample: { .shape = TH_SIZES(2, 3) }. */
 #define TH_SIZES(...)                                                                                                  \
     {                                                                                                                  \

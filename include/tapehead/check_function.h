@@ -151,6 +151,30 @@ typedef struct th_function_report {
 TH_API th_status th_check_function(const th_function *function, const th_function_options *options,
                                    th_function_report *report) TH_MUST_CHECK;
 
+/* -- test frameworks -- */
+
+/* Formats of results: the Test Anything Protocol, and XML as JUnit writes it. */
+typedef enum th_report_format { TH_REPORT_TAP, TH_REPORT_JUNIT } th_report_format;
+/* Writes the results of a number of checks, with a name for each. Returns TH_ERROR_FILE if the file cannot be written. */
+TH_API th_status th_write_function_reports(FILE *file, th_report_format format, int count, const char *const *names,
+                                           const th_function_report *reports) TH_MUST_CHECK;
+
+/* Asserts in a test for Check (check.h) that the gradient of a th_function is right. */
+#define ck_assert_function_gradient(function) ck_assert_function_gradient_with((function), NULL)
+/* As ck_assert_function_gradient, with th_function_options. */
+#define ck_assert_function_gradient_with(function, options)                                                            \
+    do {                                                                                                               \
+        th_function_report th_report_;                                                                                 \
+        const th_status th_status_ = th_check_function((function), (options), &th_report_);                            \
+        ck_assert_msg(th_status_ == TH_OK, "%s", th_report_.text);                                                     \
+    } while (0)
+/* The same for GoogleTest (gtest/gtest.h). */
+#define EXPECT_FUNCTION_GRADIENT(function)                                                                             \
+    do {                                                                                                               \
+        th_function_report th_report_;                                                                                 \
+        EXPECT_EQ(th_check_function((function), nullptr, &th_report_), TH_OK) << th_report_.text;                      \
+    } while (0)
+
 TH_END_DECLS
 
 #endif

@@ -37,6 +37,7 @@
 #include "tapehead/progress.h"
 
 /* your own operations, gradient checks */
+#include "tapehead/check_function.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
 

@@ -5,6 +5,7 @@
  *     noise.c           measures the rounding and the determinism of a function
  *     engine_runs.c     how the engine (checker/engine) runs the function
  *     conditions.c      conditions other than one backward: linearity, repeated operands, two calls
+ *     reports.c         writes results as TAP and JUnit
  *     process.c         runs the check in a child process
  *     check_function.c  checks the arguments, chooses the points, sets the verdict */
 #ifndef TH_CHECKER_FUNCTION_FUNCTION_H

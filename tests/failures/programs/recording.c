@@ -1,6 +1,7 @@
 /* Programs about the tape: scopes, recomputation, gradients, printing, tracing, and operations of a program's own. */
 #include "subjects.h"
 
+#include <math.h>
 #include <string.h>
 
 static th_status two_leaves(program_run *r)
@@ -243,8 +244,40 @@ static th_status check_wrong(program_run *r)
     return th_error_code(r->ctx);
 }
 
-const program gradient_checks = {
-    .name = "gradient_checks", .setup = checks_setup, .step = {check_function, check_layer, check_wrong}};
+static int cube(void *user, const th_buffer *in, th_buffer *out)
+{
+    (void)user;
+    for (int64_t i = 0; i < in->numel; i++)
+        ((double *)out->data)[i] = pow(((const double *)in->data)[i], 3);
+    return 0;
+}
+
+static int cube_backward(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout, th_buffer *din)
+{
+    (void)user, (void)out;
+    for (int64_t i = 0; i < in->numel; i++)
+        ((double *)din->data)[i] = 3 * pow(((const double *)in->data)[i], 2) * ((const double *)dout->data)[i];
+    return 0;
+}
+
+static th_status check_plain_function(program_run *r)
+{
+    const th_port port = th_port_of("x", TH_FLOAT64, TH_SHAPE(2, 3));
+    const th_function function = th_function_of("cube", cube, cube_backward, NULL, 1, &port, 1, &port);
+    const char *name = "cube";
+    th_function_report report;
+    TRY(th_check_function(&function, NULL, &report));
+    add_number(r, (double)report.checked);
+    FILE *file = tmpfile();
+    const th_status status = file ? th_write_function_reports(file, TH_REPORT_TAP, 1, &name, &report) : TH_ERROR_FILE;
+    if (file)
+        fclose(file);
+    return status;
+}
+
+const program gradient_checks = {.name = "gradient_checks",
+                                 .setup = checks_setup,
+                                 .step = {check_function, check_layer, check_wrong, check_plain_function}};
 
 static th_status check_operation(program_run *r)
 {
