@@ -2,7 +2,7 @@
 # amalgamate.sh --check OUT: writes tapehead_check.h and tapehead_check.c to the folder OUT: the checker of plain functions
 # (docs/checking-functions.md) without the rest of the library. They need a compiler for C99 or C++17, and libm:
 #
-#     cc test.c tapehead_check.c -lm
+#     cc program.c tapehead_check.c -lm
 #
 # The macro TH_NO_POSIX leaves out child processes, time limits and locales.
 set -eu
