@@ -15,13 +15,13 @@ headers="src/kernels/dtype.h src/kernels/sizes.h src/tensor/format.h src/tensor/
     src/checker/engine/report.h src/checker/engine/search.h src/checker/function/function.h"
 sources="src/kernels/dtype.c src/tensor/format.c src/checker/engine/*.c src/checker/function/*.c"
 
-# Joins files. It leaves out what one file needs once: system headers, and in the source guards and the first comment of a file.
+# Joins files. It leaves out what one file needs once: system headers, and in the source guards, empty lines and the first comment of a file.
 # It also leaves out the sections that the checker does not need. A section starts with a comment "/* -- NAME --" and ends at
 # the next one, or at the end of its header.
 join() {
     awk -v source="$source" '
         FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = depth = 0; first = source }
-        source && FILENAME ~ /\.h$/ && /^$/ { next }
+        source && /^$/ { next }
         first { first = !/\*\/$/; next }
         source && /^#(ifndef|define) TH_[A-Z_]*_H$/ { next }
         /^\/\* -- / { skip = $0 ~ /^\/\* -- (other lists|source locations|precision of products|kinds of types|division of work|files and paths|experiment) --/; inner = depth }

@@ -220,7 +220,7 @@ static bool compare_zero_derivatives(th_engine *engine, compare_workspace *work,
     if (!th_compare_line(&work->comparison, &line, work->selector, 1)) /* the selector is all 0 here */
         return false;
     for (int64_t j = 0; j < engine->rows; j++)
-        if (work->comparison.verdict[j].kind == TH_WRONG)
+        if (work->comparison.verdict[j].kind == TH_WRONG || work->comparison.verdict[j].reason == TH_REASON_PLATEAUS)
             *finding = direction_finding(variable, 0, &work->comparison.verdict[j]);
     return true;
 }
@@ -265,7 +265,8 @@ static bool compare_direction(th_engine *engine, compare_workspace *work, th_var
         return false;
     engine->report->checked++;
     const th_verdict *verdict = &work->comparison.verdict[0];
-    if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !longer_steps_only))
+    if (verdict->kind == TH_WRONG ||
+        (verdict->kind == TH_CANNOT_TELL && (!longer_steps_only || verdict->reason == TH_REASON_PLATEAUS)))
         *finding = direction_finding(variable, analytic, verdict);
     return true;
 }
@@ -331,8 +332,9 @@ static bool are_all_zero_or_nan(const double *values, int64_t count)
 
 enum { TH_SEARCHES = 3 };
 
-/* Searches for wrong elements, and compares those that it finds. */
-static bool search_variable(th_engine *engine, compare_workspace *work, th_variable *variable, th_finding *finding)
+/* Searches for wrong elements, and compares those that it finds. Sets the probability that it missed one. */
+static bool search_variable(th_engine *engine, compare_workspace *work, th_variable *variable, th_finding *finding,
+                            double *missed)
 {
     th_search search = {.variable = variable,
                         .cotangent = work->cotangent,
@@ -354,6 +356,8 @@ static bool search_variable(th_engine *engine, compare_workspace *work, th_varia
         if (found.verdict.kind == TH_WRONG)
             *finding = found;
     }
+    if (!search.incomplete)
+        *missed = pow(th_search_missed_probability(&search), searches);
     return true;
 }
 
@@ -379,9 +383,11 @@ static bool compare_variable_fast(th_engine *engine, compare_workspace *work, th
     for (int d = 0; d < directions && finding->verdict.kind == TH_NO_VERDICT; d++)
         if (!compare_direction(engine, work, variable, derivatives_are_zero && d == 0, finding))
             return false;
-    if (engine->searches && finding->verdict.kind == TH_NO_VERDICT)
-        return search_variable(engine, work, variable, finding);
-    return true;
+    double missed = 1 - (double)samples / (double)variable->numel; /* by the samples */
+    const bool good = !engine->searches || finding->verdict.kind != TH_NO_VERDICT ||
+                      search_variable(engine, work, variable, finding, &missed);
+    engine->missed_probability = fmax(engine->missed_probability, missed);
+    return good;
 }
 
 /* -- both modes -- */
@@ -396,7 +402,8 @@ static bool compare_leaves(th_engine *engine, compare_workspace *work)
         th_finding finding = {.variable = variable,
                               .analytic_gradient = work->gradient_once + variable->first_column,
                               .numeric_gradient = work->numeric_gradient + variable->first_column,
-                              .element_verdict = work->element_verdict + variable->first_column};
+                              .element_verdict = work->element_verdict + variable->first_column,
+                              .kind = engine->gradient_kind};
         if (!(work->analytic ? compare_variable_full : compare_variable_fast)(engine, work, variable, &finding))
             return false;
         select_finding(&selected, &finding);

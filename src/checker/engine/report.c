@@ -26,16 +26,18 @@ static th_shape element_index(const th_variable *variable, int64_t element)
 /* Returns whether analytic = factor * numeric, closely enough to tell one kind of mistake from another. */
 static bool is_scaled(const th_finding *finding, double analytic, double numeric, double factor)
 {
-    return fabs(analytic - factor * numeric) <= 1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) +
-                                                    1e-6 * fabs(finding->analytic - finding->verdict.numeric);
+    static const double relative[TH_KINDS] = {1e-4, 5e-3, 4e-2, 8e-2}, absolute[TH_KINDS] = {1e-6, 1e-3, 1e-2, 5e-2};
+    return fabs(analytic - factor * numeric) <=
+           relative[finding->kind] * fmax(fabs(analytic), fabs(factor * numeric)) +
+               absolute[finding->kind] * fabs(finding->analytic - finding->verdict.numeric);
 }
 
-/* Returns whether analytic = factor * numeric in every compared element, and not all of them are 0. */
+/* Returns whether analytic = factor * numeric in every compared element that the check can tell, and not all are 0. */
 static bool is_multiple(const th_engine *engine, const th_finding *finding, double factor)
 {
     bool has_nonzero = false;
     for (int64_t e = 0; e < finding->variable->numel; e++) {
-        if (isnan(finding->numeric_gradient[e]))
+        if (isnan(finding->numeric_gradient[e]) || finding->element_verdict[e] == TH_CANNOT_TELL)
             continue;
         if (!is_scaled(finding, finding->analytic_gradient[e], finding->numeric_gradient[e], factor))
             return false;
@@ -123,6 +125,51 @@ static bool wrong_gradients_should_be_zero(const th_engine *engine, const th_fin
     return true;
 }
 
+/* Returns whether numeric = analytic * x^power in every compared element. */
+static bool is_missing_input(const th_engine *engine, const th_finding *finding, int power)
+{
+    int64_t compared = 0;
+    for (int64_t e = 0; e < finding->variable->numel; e++) {
+        const double a = finding->analytic_gradient[e], n = finding->numeric_gradient[e],
+                     x = engine->calls->element(engine, finding->variable, e);
+        if (isnan(n) || finding->element_verdict[e] == TH_CANNOT_TELL)
+            continue;
+        if (!is_scaled(finding, power > 0 ? a * x : a, power > 0 ? n : n * x, 1))
+            return false;
+        compared += n != 0;
+    }
+    return compared > 1;
+}
+
+/* Returns whether the gradient is the same for each output, although the derivatives differ. */
+static bool ignores_cotangent(const th_engine *engine, const th_finding *finding)
+{
+    for (int64_t j = 1; j < engine->rows && finding->analytic_jacobian; j++)
+        for (int64_t e = 0; e < finding->variable->numel; e++)
+            if (finding->analytic_jacobian[j * finding->row_stride + e] != finding->analytic_jacobian[e])
+                return false;
+    return finding->analytic_jacobian && engine->rows > 1 && finding->analytic_jacobian[0] != 0;
+}
+
+/* Appends the range of analytic / numeric, if both have the same sign in every compared element. */
+static void report_ratios(th_gradient_report *report, const th_finding *finding)
+{
+    double least = INFINITY, largest = -INFINITY;
+    for (int64_t e = 0; e < finding->variable->numel; e++) {
+        const double ratio = finding->analytic_gradient[e] / finding->numeric_gradient[e];
+        if (isnan(ratio) || finding->element_verdict[e] == TH_CANNOT_TELL)
+            continue;
+        least = fmin(least, ratio);
+        largest = fmax(largest, ratio);
+    }
+    if (least > 1e-3 && largest < 1e3)
+        th_report_append(
+            report,
+            "  elements are between %.3g and %.3g times what they should be: a factor or a term that depends "
+            "on the element is missing or wrong\n",
+            least, largest);
+}
+
 /* Appends the likely kind of mistake, if the gradients show one. */
 static void report_mistake(th_engine *engine, const th_finding *finding)
 {
@@ -162,8 +209,17 @@ static void report_mistake(th_engine *engine, const th_finding *finding)
                          "  only index %" PRId64
                          " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
                          index, axis);
+    else if (ignores_cotangent(engine, finding))
+        th_report_append(
+            report, "  the gradient is the same for each output: the rule does not use the gradient of the output\n");
     else if (wrong_gradients_should_be_zero(engine, finding))
         th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
+    else if (is_missing_input(engine, finding, 1))
+        th_report_append(report, "  a factor is missing: the gradient times the input is right\n");
+    else if (is_missing_input(engine, finding, -1))
+        th_report_append(report, "  there is a factor too many: the gradient divided by the input is right\n");
+    else
+        report_ratios(report, finding);
 }
 
 /* Appends the reason why the check cannot tell. */
@@ -190,6 +246,10 @@ static void report_reason(th_engine *engine, const th_finding *finding)
         break;
     case TH_REASON_JUMP:
         th_report_append(report, "  the function jumps at this point: it has a branch whose condition changes here\n");
+        break;
+    case TH_REASON_PLATEAUS:
+        th_report_append(report, "  short steps show another slope than long ones: the function rounds, or has other "
+                                 "jumps (a discontinuity)\n");
         break;
     case TH_REASON_ROUNDING:
         th_report_append(report, "  rounding hides the derivative, because the output's largest magnitude is %.6g\n",
@@ -221,6 +281,12 @@ static char map_symbol(const th_finding *finding, int64_t element)
     }
 }
 
+/* Returns the first of n rows or columns of a map that shows up to `shown` of them, with the worst element. */
+static int64_t first_in_map(int64_t n, int64_t shown, int64_t worst)
+{
+    return worst < shown ? 0 : worst + shown / 2 > n ? n - shown : worst - shown / 2;
+}
+
 /* Appends a map: one column for each index of the last axis, one row for each index of the other axes. */
 static void report_map(th_engine *engine, const th_finding *finding)
 {
@@ -233,11 +299,15 @@ static void report_map(th_engine *engine, const th_finding *finding)
         any_cannot_tell |= finding->element_verdict[e] == TH_CANNOT_TELL;
     th_report_append(engine->report, "  where (. right, # wrong%s%s):\n", any_cannot_tell ? ", ~ cannot tell" : "",
                      finding->analytic_jacobian ? "" : ", ? not sampled");
-    for (int64_t r = 0; r < rows && r < MAX_MAP_ROWS; r++) {
-        th_report_append(engine->report, "    ");
-        for (int64_t c = 0; c < columns && c < MAX_MAP_COLUMNS; c++)
+    const int64_t first_row = columns ? first_in_map(rows, MAX_MAP_ROWS, finding->element / columns) : 0,
+                  first_column = columns ? first_in_map(columns, MAX_MAP_COLUMNS, finding->element % columns) : 0;
+    if (first_row > 0 || first_column > 0)
+        th_report_append(engine->report, "    from row %" PRId64 ", column %" PRId64 "\n", first_row, first_column);
+    for (int64_t r = first_row; r < rows && r < first_row + MAX_MAP_ROWS; r++) {
+        th_report_append(engine->report, "    %s", first_column > 0 ? "... " : "");
+        for (int64_t c = first_column; c < columns && c < first_column + MAX_MAP_COLUMNS; c++)
             th_report_append(engine->report, "%c", map_symbol(finding, r * columns + c));
-        th_report_append(engine->report, "%s\n", columns > MAX_MAP_COLUMNS ? " ..." : "");
+        th_report_append(engine->report, "%s\n", columns > first_column + MAX_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > MAX_MAP_ROWS)
         th_report_append(engine->report, "    ... (%" PRId64 " rows)\n", rows);

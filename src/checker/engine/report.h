@@ -20,6 +20,7 @@ typedef struct th_finding {
     bool overwrites;          /* a second backward replaces the gradient of the first instead of adding to it */
     bool backward_not_linear; /* the gradient of a weighted sum of the outputs is not the same sum of their gradients */
     bool along_direction;     /* the verdict is on a derivative in a random direction, not on an element */
+    th_number_kind kind;      /* the least exact one, of the gradients or of the outputs */
     th_shape output_shape;
 } th_finding;
 

@@ -13,7 +13,7 @@ static const double step_of[TH_KINDS] = {1e-3, 1e-2, 0x1p-3, 0x1p-2};
 /* The change of <cotangent, output> along a direction. */
 typedef struct change {
     double quotient;
-    double error; /* by rounding of the outputs, about four standard deviations */
+    double error; /* by rounding of the outputs, more than four standard deviations */
 } change;
 
 /* Moves the elements first to end - 1 by h and by -h. */
@@ -82,7 +82,7 @@ static bool halve(th_engine *engine, const th_search *s, int64_t first, int64_t 
 }
 
 /* Compares the change along the direction with the gradients of the elements first to end - 1. */
-static bool search_range(th_engine *engine, const th_search *s, int64_t first, int64_t end, int64_t *element)
+static bool search_range(th_engine *engine, th_search *s, int64_t first, int64_t end, int64_t *element)
 {
     const double h = step_of[engine->kind];
     change once, twice;
@@ -93,13 +93,20 @@ static bool search_range(th_engine *engine, const th_search *s, int64_t first, i
                  truncation = fabs(once.quotient - twice.quotient) / 8,
                  error = once.error + truncation + error_of_range(engine, s, first, end, h),
                  disagreement = quotient - expected_change(s, first, end);
-    if (!isfinite(disagreement) || !isfinite(error))
+    if (!isfinite(disagreement) || !isfinite(error)) {
+        s->incomplete = true;
         return true;
+    }
     if (s->largest_derivative > 0) {
         engine->missed_error = fmax(engine->missed_error, 2 * error / (0.25 * s->largest_derivative));
-        engine->missed_probability = 1e-4;
     }
     return fabs(disagreement) <= error || halve(engine, s, first, end, disagreement, h, element);
+}
+
+double th_search_missed_probability(const th_search *s)
+{
+    const double range = fmin((double)s->variable->numel, TH_SEARCH_BLOCK);
+    return (1 + ceil(log2(range))) * erfc(4 / sqrt(2)) / 2;
 }
 
 bool th_search_element(th_engine *engine, th_search *s, int64_t *element)

@@ -15,11 +15,15 @@ typedef struct th_search {
     double *start, *direction; /* [numel] */
     double *above, *below;     /* [rows]: outputs */
     double largest_derivative; /* of gradient */
+    bool incomplete;           /* in some range, an output or a gradient is not finite, so nothing was compared */
 } th_search;
 
 /* Looks for an element whose derivative is probably wrong: where the outputs' change along a random direction disagrees
  * with the gradients, it halves the elements. Sets *element, or -1 if all directions agree. The caller compares that
  * element. Returns false if a run failed. */
 bool th_search_element(th_engine *engine, th_search *search, int64_t *element);
+/* Returns the probability that one search misses a mistake in one element, of at least twice the error of a range. Such a
+ * mistake is missed if rounding exceeds four standard deviations when the range, or one of the halves, is compared. */
+double th_search_missed_probability(const th_search *search);
 
 #endif

@@ -365,6 +365,33 @@ static th_verdict decide_at_kink(const derivative *d, th_verdict verdict)
     return verdict;
 }
 
+/* Returns the index of the step that found a wrong derivative. */
+static int step_of_quotient(const derivative *d, double value)
+{
+    int k = TH_STEPS - 1;
+    while (k > 0 && !(is_known(d, k) && quotient(d, k) == value))
+        k--;
+    return k;
+}
+
+/* A function that rounds has slope 0 almost everywhere, and long steps show the mean over its jumps. The analytic
+ * derivative is 0, and the longer steps contradict it. Tries shorter steps, and writes to *has_plateaus whether one of
+ * them shows another slope although rounding hides little there. */
+static bool find_plateaus(th_quotients *quotients, const th_line *line, const derivative *d, const th_verdict *wrong,
+                          bool *has_plateaus)
+{
+    const int found = step_of_quotient(d, wrong->numeric);
+    const double least = fabs(wrong->numeric) / 4;
+    for (int k = found - 1; k >= 0 && !*has_plateaus; k--) {
+        if (!is_known(d, k) && !th_quotients_run_step(quotients, line, k))
+            return false;
+        if (!is_known(d, k) || rounding(d, k) > least)
+            break;
+        *has_plateaus = fabs(quotient(d, k) - wrong->numeric) > least + rounding(d, k);
+    }
+    return true;
+}
+
 /* -- a line -- */
 
 static int steps_to_try(const th_comparison *comparison, const th_line *line)
@@ -438,6 +465,14 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
                     return false;
                 select_derivative(&d, j, analytic[j * stride]);
                 *verdict = judge_steps(&d);
+            }
+            bool has_plateaus = false;
+            if (verdict->kind == TH_WRONG && d.analytic == 0 && !quotients->engine->at_kinks &&
+                !find_plateaus(quotients, line, &d, verdict, &has_plateaus))
+                return false;
+            if (has_plateaus) {
+                verdict->kind = TH_CANNOT_TELL;
+                verdict->reason = TH_REASON_PLATEAUS;
             }
             without_verdict += verdict->kind == TH_NO_VERDICT;
         }

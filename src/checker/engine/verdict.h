@@ -17,7 +17,8 @@ typedef enum th_reason {
     TH_REASON_NOT_A_NUMBER,
     TH_REASON_ROUNDING,
     TH_REASON_KINK,
-    TH_REASON_JUMP
+    TH_REASON_JUMP,
+    TH_REASON_PLATEAUS
 } th_reason;
 
 typedef struct th_verdict {
