@@ -1,7 +1,7 @@
 /* The search of th_check_function for one wrong element among many, and what the report says of the chance to miss one. */
 #include "plain_functions.h"
 
-enum { COUNT = 200003 };
+enum { COUNT = 100003 };
 
 typedef struct wrong_element {
     int64_t element; /* -1: none */
@@ -36,8 +36,8 @@ static th_status check_swish(th_dtype dtype, int64_t rows, int64_t columns, wron
 
 START_TEST(one_wrong_element_of_many_is_found)
 {
-    static const int64_t elements[] = {0, 77777, COUNT - 1};
-    for (int e = 0; e < 3; e++) {
+    static const int64_t elements[] = {77777, COUNT - 1};
+    for (int e = 0; e < 2; e++) {
         wrong_element wrong = {elements[e], 0.7};
         expect_wrong(check_swish(TH_FLOAT32, 1, COUNT, &wrong), "gradient of swish is wrong: worst at x[0,");
         ck_assert_int_eq(report.index.size[1], elements[e]);
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(float64_shows_small_mistakes)
 {
     wrong_element wrong = {1234, 1e-3};
-    expect_wrong(check_swish(TH_FLOAT64, 300, 400, &wrong), "worst at x[3,34]");
+    expect_wrong(check_swish(TH_FLOAT64, 250, 401, &wrong), "worst at x[3,31]");
 }
 END_TEST
 
