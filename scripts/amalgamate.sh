@@ -1,67 +1,44 @@
 #!/bin/sh
-# amalgamate.sh --check OUT: writes tapehead_check.h and tapehead_check.c to the folder OUT: the checker of plain functions
-# (docs/checking-functions.md) without the rest of the library. They need a compiler for C99 or C++17, and libm:
+# amalgamate.sh [--check] OUT: writes the core library as two files, tapehead.h and tapehead.c, to the folder OUT. A program
+# compiles the second file with its own (docs/two-files.md):
 #
-#     cc program.c tapehead_check.c -lm
+#     cc -O2 app.c tapehead.c -lm -lpthread
 #
-# The macro TH_NO_POSIX leaves out child processes, time limits and locales.
+# --check   writes only the checker of plain functions (docs/checking-functions.md): tapehead_check.h and tapehead_check.c. They
+#           need a compiler for C99 or C++17, and libm. The macro TH_NO_POSIX leaves out child processes, time limits and locales
+# The same commit always gives the same files. Needs Python 3, without --check only.
 set -eu
-[ $# -eq 2 ] && [ "$1" = --check ] || { echo "usage: amalgamate.sh --check OUT" >&2 && exit 2; }
-mkdir -p "$2"
-out=$(cd "$2" && pwd)
-cd "$(dirname "$0")/.."
-headers="src/kernels/dtype.h src/kernels/sizes.h src/tensor/format.h src/tensor/splitmix.h src/tensor/half.h
-    src/checker/engine/limits.h src/checker/engine/engine.h src/checker/engine/quotients.h src/checker/engine/verdict.h
-    src/checker/engine/report.h src/checker/engine/search.h src/checker/function/function.h"
-sources="src/kernels/dtype.c src/tensor/format.c src/checker/engine/*.c src/checker/function/*.c"
 
-# Joins files. It leaves out what one file needs once: system headers, and in the source guards, empty lines and the first comment of a file.
-# It also leaves out the sections that the checker does not need. A section starts with a comment "/* -- NAME --" and ends at
-# the next one, or at the end of its header.
-join() {
-    awk -v source="$source" '
-        FNR == 1 { print "/* ---- " FILENAME " ---- */"; skip = depth = 0; first = source }
-        source && /^$/ { next }
-        first { first = !/\*\/$/; next }
-        source && /^#(ifndef|define) TH_[A-Z_]*_H$/ { next }
-        /^\/\* -- / { skip = $0 ~ /^\/\* -- (other lists|source locations|precision of products|kinds of types|division of work|files and paths|experiment) --/; inner = depth }
-        /^#if/ { depth++ }
-        /^#endif/ { depth--; if (skip && depth < inner) skip = 0; if (source && depth < 0) next }
-        /^TH_END_DECLS/ { skip = 0 }
-        skip || /^#include "/ || (/^#include/ && seen[$0]++) { next }
-        { sub(/TH_PRIVATE_API /, ""); print }' "$@" | cat -s
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$root/scripts/library/help.sh"
+answer_help "$@"
+. "$root/scripts/library/check_files.sh"
+check=
+[ "${1:-}" != --check ] || { check=yes && shift; }
+[ $# -eq 1 ] || refuse "one folder for the files is needed, and $# words are given"
+case $1 in
+-*) refuse "$1 is not an option" ;;
+esac
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+if [ "$check" ]; then
+    cd "$root"
+    write_check_files "$out"
+    print_written "$out/tapehead_check.h" "$out/tapehead_check.c"
+    exit
+fi
+command -v python3 >/dev/null || skip "python3 is missing"
+
+# Names the commit, if the folder is a git checkout: "commit 0123456789ab", or "changed after commit ..." with changes.
+commit() {
+    [ "$(git -C "$root" rev-parse --show-prefix 2>/dev/null || echo none)" = "" ] || return 0
+    short=$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null) || return 0
+    if git -C "$root" diff --quiet HEAD -- CMakeLists.txt LICENSE cmake include src scripts/library; then
+        printf ', commit %s' "$short"
+    else
+        printf ', changed after commit %s' "$short"
+    fi
 }
-source=0
-{
-    echo "/* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */"
-    join include/tapehead/base.h include/tapehead/gradient_report.h include/tapehead/check_function.h
-} >"$out/tapehead_check.h"
-source=1
-{
-    cat <<'END'
-/* Tapehead's checker of gradients of plain functions. Made by scripts/amalgamate.sh. */
-#ifndef TH_NO_POSIX
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
-#endif
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE
-#endif
-#endif
-#ifdef __cplusplus /* this file is C99; these compilers take it as C++17, too */
-#pragma GCC diagnostic ignored "-Wpragmas"
-#pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#ifdef __clang__
-#pragma GCC diagnostic ignored "-Wunknown-warning-option"
-#pragma GCC diagnostic ignored "-Wc++20-designator"
-#pragma GCC diagnostic ignored "-Wc99-designator"
-#pragma GCC diagnostic ignored "-Wc99-extensions"
-#endif
-#pragma GCC diagnostic ignored "-Wc++20-extensions"
-#endif
-#include "tapehead_check.h"
-END
-    # shellcheck disable=SC2086 # lists of words
-    join $headers $sources
-} >"$out/tapehead_check.c"
+
+python3 -B "$root/scripts/library/two_files.py" "$root" "$(commit)" "$out"
+print_written "$out/tapehead.h" "$out/tapehead.c"

@@ -27,7 +27,7 @@ enum { TH_MIN_CHUNK = 256 * 1024, TH_MAX_SLACK = 16 * 1024 * 1024, TH_RECORDS_PE
 
 /* A run of memory in a chunk: a block, or free. All runs of a chunk are in a list, by address. */
 struct th_block {
-    struct th_chunk *chunk;
+    struct th_memory_chunk *chunk;
     size_t offset, bytes; /* including the red zone */
     size_t used;          /* requested bytes, rounded up to cache lines; 0: the run is free */
     th_block *before, *after;
@@ -37,8 +37,8 @@ struct th_block {
     uint64_t priority;
 };
 
-struct th_chunk {
-    struct th_chunk *previous;
+struct th_memory_chunk {
+    struct th_memory_chunk *previous;
     char *memory; /* NULL in a shapes-only context */
     size_t bytes;
     int64_t number; /* 0 for the first chunk; chunks are searched in this order */
@@ -56,7 +56,7 @@ void th_block_allocator_init(th_block_allocator *allocator, th_chunk_source sour
 
 void th_block_allocator_destroy(th_block_allocator *allocator)
 {
-    for (struct th_chunk *chunk = allocator->newest, *previous; chunk; chunk = previous) {
+    for (struct th_memory_chunk *chunk = allocator->newest, *previous; chunk; chunk = previous) {
         previous = chunk->previous;
         if (chunk->memory)
             TH_UNPOISON(chunk->memory, chunk->bytes);
@@ -254,7 +254,7 @@ static th_block *chunk_new(th_block_allocator *allocator, size_t need)
     bytes = bytes < TH_MIN_CHUNK ? (size_t)TH_MIN_CHUNK : bytes / 64 * 64;
     bytes = bytes < need ? need : bytes;
 
-    struct th_chunk *chunk = allocator->source.allocate_record(allocator->source.owner, sizeof *chunk);
+    struct th_memory_chunk *chunk = allocator->source.allocate_record(allocator->source.owner, sizeof *chunk);
     if (chunk == NULL)
         return NULL;
     th_block *run = record_new(allocator);
@@ -272,10 +272,10 @@ static th_block *chunk_new(th_block_allocator *allocator, size_t need)
     }
     if (memory)
         TH_POISON(memory, bytes);
-    *chunk = (struct th_chunk){.previous = allocator->newest,
-                               .memory = memory,
-                               .bytes = bytes,
-                               .number = allocator->newest ? allocator->newest->number + 1 : 0};
+    *chunk = (struct th_memory_chunk){.previous = allocator->newest,
+                                      .memory = memory,
+                                      .bytes = bytes,
+                                      .number = allocator->newest ? allocator->newest->number + 1 : 0};
     allocator->newest = chunk;
     allocator->reserved += bytes;
     run->chunk = chunk;

@@ -28,13 +28,13 @@ typedef struct th_chunk_source {
 
 typedef struct th_block_allocator {
     th_chunk_source source;
-    size_t live;              /* bytes in blocks */
-    size_t reserved;          /* bytes in chunks */
-    struct th_chunk *newest;  /* first of the list of chunks */
-    th_block *free_runs;      /* root of a tree */
-    uint64_t priority_state;  /* state of the random priorities in the tree */
-    th_block *unused_records; /* a list */
-    void *record_pages;       /* list of the pages that contain the block records */
+    size_t live;                    /* bytes in blocks */
+    size_t reserved;                /* bytes in chunks */
+    struct th_memory_chunk *newest; /* first of the list of chunks */
+    th_block *free_runs;            /* root of a tree */
+    uint64_t priority_state;        /* state of the random priorities in the tree */
+    th_block *unused_records;       /* a list */
+    void *record_pages;             /* list of the pages that contain the block records */
 } th_block_allocator;
 
 /* Initializes an empty allocator. */

@@ -18,7 +18,7 @@ TH_INLINE void add_group(int rows, int registers, const pair *a, const pair *b, 
     UNROLLED_FOR (int i = 0; i < rows; i++)
         UNROLLED_FOR (int j = 0; j < registers; j++)
             sum[0][i][j] = sum[1][i][j] = (vec){0};
-    for (int quad = 0; quad < GROUP_PAIRS / 2; quad++) {
+    for (int four = 0; four < GROUP_PAIRS / 2; four++) {
         UNROLLED_FOR (int odd = 0; odd < 2; odd++) {
             pairs columns[SUM_REGISTERS];
             UNROLLED_FOR (int j = 0; j < registers; j++)

@@ -45,7 +45,7 @@ TH_INLINE vec round_usual(vec x)
 }
 
 /* Loads some bytes; the other ones are 0. */
-static __attribute__((noinline)) vec load_bytes(const char *from, int64_t bytes)
+static __attribute__((noinline)) vec load_stored_bytes(const char *from, int64_t bytes)
 {
     vec x = {0};
     if (bytes > 0)
@@ -60,7 +60,7 @@ TH_INLINE vec load_column(bool stored, bool whole, const few_square *s, int64_t 
     const char *from = s->data + (whole || i < s->columns ? i : s->columns - 1) * s->column_bytes;
     if (whole || s->steps >= square_steps(stored))
         return vec_load((const float *)from);
-    return load_bytes(from, s->steps * number_bytes(stored));
+    return load_stored_bytes(from, s->steps * number_bytes(stored));
 }
 
 /* Loads the parts of a float32 square that has a number outside the range of round_usual. */

@@ -66,14 +66,14 @@ TH_INLINE vec load_quads(const column_set *set, int first, int64_t offset, int64
     UNROLLED_FOR (int j = first; j < TH_REGISTER_LANES; j += QUAD)
         prefetch_near(set, j, near);
 #if TH_VECTOR_BYTES == 64
-    typedef __m128i piece;
-    const __m512i a = _mm512_castsi128_si512(_mm_loadu_si128((const piece *)(set->line[first] + offset)));
-    const __m512i b =
-        _mm512_mask_broadcast_i32x4(a, 0x00f0, _mm_loadu_si128((const piece *)(set->line[first + QUAD] + offset)));
-    const __m512i c =
-        _mm512_mask_broadcast_i32x4(b, 0x0f00, _mm_loadu_si128((const piece *)(set->line[first + 2 * QUAD] + offset)));
-    return (vec)_mm512_mask_broadcast_i32x4(c, 0xf000,
-                                            _mm_loadu_si128((const piece *)(set->line[first + 3 * QUAD] + offset)));
+    typedef __m128i sixteen_bytes;
+    const __m512i a = _mm512_castsi128_si512(_mm_loadu_si128((const sixteen_bytes *)(set->line[first] + offset)));
+    const __m512i b = _mm512_mask_broadcast_i32x4(
+        a, 0x00f0, _mm_loadu_si128((const sixteen_bytes *)(set->line[first + QUAD] + offset)));
+    const __m512i c = _mm512_mask_broadcast_i32x4(
+        b, 0x0f00, _mm_loadu_si128((const sixteen_bytes *)(set->line[first + 2 * QUAD] + offset)));
+    return (vec)_mm512_mask_broadcast_i32x4(
+        c, 0xf000, _mm_loadu_si128((const sixteen_bytes *)(set->line[first + 3 * QUAD] + offset)));
 #elif TH_VECTOR_BYTES == 32
     const __m128i *low = (const __m128i *)(set->line[first] + offset);
     const __m128i *high = (const __m128i *)(set->line[first + QUAD] + offset);

@@ -5,8 +5,8 @@
 #include "kernels/vector/transpose.h"
 
 enum {
-    GROUPS = 2,      /* registers of columns that are computed together, */
-    GROUPED_ROWS = 3 /* up to this many rows: with more rows the sums do not wait for each other */
+    COLUMN_GROUPS = 2, /* registers of columns that are computed together, */
+    GROUPED_ROWS = 3   /* up to this many rows: with more rows the sums do not wait for each other */
 };
 
 /* sum[i] += a[i][step] * column[step] for `steps` steps. A single row may have any stride; several rows are packed. */
@@ -48,7 +48,7 @@ TH_INLINE void multiply_columns(int rows, int groups, const th_product_block *bl
                                 int64_t j, int64_t columns, int64_t ahead)
 {
     const real *b = (const real *)block->b + j * block->b_panel;
-    vec sum[GROUPS][TILE_ROWS];
+    vec sum[COLUMN_GROUPS][TILE_ROWS];
     UNROLLED_FOR (int g = 0; g < groups; g++)
         UNROLLED_FOR (int i = 0; i < rows; i++)
             sum[g][i] = (vec){0};
@@ -80,7 +80,7 @@ TH_INLINE void multiply_rows(int rows, const th_product_block *block, const real
                              int64_t columns, int64_t ahead)
 {
     if (rows <= GROUPED_ROWS) {
-        multiply_columns(rows, GROUPS, block, a, row, j, columns, ahead);
+        multiply_columns(rows, COLUMN_GROUPS, block, a, row, j, columns, ahead);
         return;
     }
     for (int64_t first = 0; first < columns; first += TH_REGISTER_LANES)
