@@ -1,11 +1,13 @@
 /* Completes symmetric products from their upper triangles, and transposes matrices. */
 #include "kernels/products/vector/product.h"
+#include "kernels/vector/registers.h"
 #include "kernels/vector/transpose.h"
 
-/* Returns (x + y ratio) factor: the sum has only one product, so that every compiler rounds it in the same way. */
+/* Returns (x + y ratio) factor: the sum has only one product, so that every compiler rounds it in the same way.
+ * vec_mul_add: the callers choose between two sums, and clang may move the additions of both behind the branches. */
 TH_INLINE vec weighted_sum(vec x, vec y, real ratio, real factor)
 {
-    return (x + y * ratio) * factor;
+    return vec_mul_add(y, vec_broadcast(ratio), x) * factor;
 }
 
 /* c = b a + c c, element by element, for `rows` rows of one register. */
