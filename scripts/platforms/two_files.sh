@@ -1,0 +1,85 @@
+#!/bin/sh
+# two_files.sh [--build DIR] [COMPILER...]: builds the two files of scripts/amalgamate.sh as a program does, with each compiler, and tests
+# them. The default is every gcc and clang that is installed. With each compiler
+#   - the front end finds no warning, in C11 and C17, and the header has none in C++17
+#   - the example examples/two_files trains to the same checksum with all instruction sets, with one, and with parts left out
+#   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt)
+# Prints compile times and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
+set -eu
+
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
+answer_help "$@"
+build=$root/build-two-files
+if [ "${1-}" = --build ]; then
+    need_value "$@"
+    build=$2
+    shift 2
+fi
+if [ $# -eq 0 ]; then
+    for number in 12 13 14 15 16 17 18 19 20 21 22; do
+        for name in gcc clang; do
+            if command -v $name-$number >/dev/null; then set -- "$@" $name-$number; fi
+        done
+    done
+fi
+[ $# -gt 0 ] || set -- cc
+
+mkdir -p "$build"
+files=$build/files
+"$root/scripts/amalgamate.sh" "$files" 2>/dev/null
+
+say() {
+    printf '== %s: %s\n' "$compiler" "$*"
+}
+fail() {
+    say "$*"
+    exit 1
+}
+
+# checks WHAT COMMAND...: fails if the command fails or prints anything.
+checks() {
+    what=$1
+    shift
+    "$@" >"$build/said" 2>&1 && [ ! -s "$build/said" ] || { head -n 20 "$build/said"; fail "$what"; }
+}
+
+warnings() {
+    for standard in c11 c17; do
+        checks "warnings in $standard" "$compiler" -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Wconversion -fsyntax-only \
+            "$files/tapehead.c"
+    done
+    checks "warnings in C++17" "$compiler" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -fsyntax-only -include "$files/tapehead.h" \
+        /dev/null
+    say "no warnings"
+}
+
+# example NAME OPTION...: compiles the example with these options and trains it. Prints the seconds and bytes of code.
+example() {
+    folder=$build/$compiler-$1
+    shift
+    mkdir -p "$folder"
+    start=$(date +%s)
+    checks "compiling with $*" "$compiler" -O2 "$@" -c "$files/tapehead.c" -o "$folder/tapehead.o"
+    seconds=$(($(date +%s) - start))
+    "$compiler" -O2 -I"$files" "$root/examples/two_files/app.c" "$folder/tapehead.o" -o "$folder/app" -lm -lpthread
+    "$folder/app" >"$folder/output" || fail "the example fails with $*"
+    say "options ${*:-(none)}: $seconds s, $(size "$folder/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code, $(tail -n 1 "$folder/output")"
+}
+
+quick_tests() {
+    cmake -S "$root" -B "$build/$compiler" -DCMAKE_C_COMPILER="$compiler" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF \
+        -DTAPEHEAD_TWO_FILES="$files" >/dev/null
+    cmake --build "$build/$compiler" --target tapehead_quick --parallel "$(nproc)" >"$build/$compiler.log" 2>&1 ||
+        { tail -n 20 "$build/$compiler.log"; fail "the tests cannot be compiled"; }
+    ctest --test-dir "$build/$compiler" -L quick --output-on-failure
+}
+
+for compiler; do
+    warnings
+    example all
+    example native -march=native -DTAPEHEAD_NATIVE
+    example smallest -DTAPEHEAD_NO_EXPORT -DTAPEHEAD_NO_CHECKER -DTAPEHEAD_NO_BASELINE -DTAPEHEAD_NO_AVX512
+    [ "$(tail -n 1 "$build/$compiler-all/output")" = "$(tail -n 1 "$build/$compiler-native/output")" ] || fail "other bits with -march=native"
+    quick_tests
+done
