@@ -16,7 +16,7 @@
 #   mca      for bench/studies/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
-#   release  for the archive of a release (scripts/platforms/release.sh): git and doxygen
+#   release  for the archive of a release (scripts/platforms/release.sh): git, doxygen and python3
 #   root     for minimal roots of Debian (scripts/library/root.sh): debootstrap
 #   package  for Debian packages (scripts/platforms/deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
@@ -419,6 +419,7 @@ for_class() {
 for_release() {
     need git has_git git
     need doxygen has_doxygen doxygen
+    need python3 has_python python3
 }
 for_root() {
     need debootstrap has_debootstrap debootstrap

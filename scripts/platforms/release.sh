@@ -1,7 +1,7 @@
 #!/bin/sh
 # release.sh [--output DIR] [--without-reference]: makes the archive that users download, tapehead-VERSION.tar.gz, and a file with
-# its SHA-256. The archive has all files of the commit, and the generated reference of the headers in docs/reference. Building from it
-# needs no git. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
+# its SHA-256. The archive has all files of the commit, the core library as two files in examples/two_files (amalgamate.sh), and the
+# generated reference of the headers in docs/reference. Building from it needs no git. Needs Python 3. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
 #   --output DIR         writes into this directory; the default is build-release/ in the checkout
 #   --without-reference  leaves out docs/reference and does not need doxygen
 # Fails if the checkout has changes that are not committed, if CHANGELOG.md has no section of the version with a date or has unreleased
@@ -66,6 +66,8 @@ name=tapehead-$version
 mkdir "$work/$name"
 here -c core.autocrlf=false archive HEAD >"$work/commit.tar"
 tar -x -C "$work/$name" -f "$work/commit.tar"
+
+"$root/scripts/amalgamate.sh" "$work/$name/examples/two_files" 2>/dev/null
 
 if [ -n "$reference" ]; then
     "$root/scripts/setup.sh" release

@@ -1,9 +1,9 @@
 #!/bin/sh
 # two_files.sh [--build DIR] [COMPILER...]: builds the two files of scripts/amalgamate.sh as a program does, with each compiler, and tests
-# them. The default is every gcc and clang that is installed. With each compiler
-#   - the front end finds no warning, in C11 and C17, and the header has none in C++17
+# them. The default is every gcc and clang that is installed. For each compiler the script checks that
+#   - the front end has no warning about the source in C11 and C17, and about the header in C++17
 #   - the example examples/two_files trains to the same checksum with all instruction sets, with one, and with parts left out
-#   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt)
+#   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt).
 # Prints compile times and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
 set -eu
 

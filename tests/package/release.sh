@@ -1,11 +1,13 @@
 #!/bin/sh
-# release.sh SOURCE CMAKE CC: scripts/platforms/release.sh makes an archive that builds without git. The archive has the files of the commit, and has
+# release.sh SOURCE CMAKE CC: scripts/platforms/release.sh makes an archive that builds without git. The archive has the files of the commit and
+# the core library as two files, which name the commit. It has
 # the same bytes in another directory, under another umask. The script refuses a checkout with changes, a version without a dated section in
 # CHANGELOG.md, and a version that abi/releases.txt does not have, or has with another date or commit. The test runs in a small repository
 # with the files of SOURCE. (It only configures the build: `scripts/platforms/bare_root.sh --archive FILE` builds.)
 set -eu
 source=$1 cmake=$2 cc=$3
 command -v git >/dev/null || { echo "skipped: git is not installed (scripts/setup.sh release installs it)"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed (scripts/setup.sh release installs it)"; exit 77; }
 work=$(readlink -f "$(mktemp -d)")
 trap 'rm -rf "$work"' EXIT
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test GIT_COMMITTER_NAME=test \
@@ -57,6 +59,11 @@ echo "== the files of the commit"
 mkdir "$work/unpacked"
 tar -x -C "$work/unpacked" -f "$work/first/$archive"
 unpacked=$work/unpacked/tapehead-$version
+for file in tapehead.h tapehead.c; do
+    head -n 1 "$unpacked/examples/two_files/$file" | grep -F "Tapehead $version, commit $(git rev-parse --short=12 HEAD): " >/dev/null ||
+        fail "the archive has no examples/two_files/$file of the commit"
+    rm "$unpacked/examples/two_files/$file"
+done
 diff -r --exclude=.git . "$unpacked"
 [ "$(ls "$work/unpacked")" = "tapehead-$version" ] || fail "the archive has more than one folder"
 

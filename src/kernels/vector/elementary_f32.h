@@ -127,7 +127,8 @@ TH_INLINE void vec_normal(vec x, vec *cumulative, vec *density)
     *cumulative = vec_select(x < 0.0f, tail, 1.0f - tail);
 }
 
-/* The same lanes in float64, where float32 has too few digits. */
+/* The same lanes in float64, where float32 has too few digits. Arguments are pointers: gcc prints a note if a function has arguments
+ * that are wider than a register. */
 typedef double wide __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 typedef int64_t wide_int __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 typedef uint64_t wide_bits __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
@@ -137,9 +138,10 @@ TH_INLINE wide vec_widen(vec x)
     return __builtin_convertvector(x, wide);
 }
 
-TH_INLINE wide wide_select(wide_int mask, wide a, wide b)
+/* Sets the lanes of the mask to the value. */
+TH_INLINE void wide_set(wide *x, const wide_int *mask, double value)
 {
-    return (wide)((mask & (wide_int)a) | (~mask & (wide_int)b));
+    *x = (wide)((*mask & (wide_int)(value - (wide){0})) | (~*mask & (wide_int)*x));
 }
 
 /* From this angle on, angles are reduced one at a time. */
@@ -230,8 +232,9 @@ TH_INLINE vec vec_cos(vec x)
 }
 
 /* ln x of a normal number, relative error below 1e-11: the series of 2 artanh((m - 1) / (m + 1)). */
-TH_INLINE wide wide_log(wide x)
+TH_INLINE wide wide_log(const wide *of)
 {
+    const wide x = *of;
     const wide_int e = ((wide_int)x - 0x3fe6a09e667f3bcd) >> 52;
     const wide m = (wide)((wide_int)x - (e << 52));
     const double round = 0x1.8p52;
@@ -248,8 +251,9 @@ TH_INLINE wide wide_log(wide x)
 }
 
 /* e^x for |x| <= 160, relative error below 1e-11. */
-TH_INLINE wide wide_exp(wide x)
+TH_INLINE wide wide_exp(const wide *of)
 {
+    const wide x = *of;
     const double round = 0x1.8p52;
     const wide shifted = x * 1.44269504088896341 + round;
     const wide r = x - (shifted - round) * 0.693147180559945309;
@@ -278,14 +282,15 @@ TH_INLINE vec vec_pow(vec x, vec y)
 {
     const vec magnitude = vec_abs(x);
     const wide base = vec_widen(magnitude);
-    const wide infinite = (double)INFINITY - (wide){0};
-    wide l = wide_log(base);
-    l = wide_select(base == 0.0, -infinite, l);
-    l = wide_select(base == infinite, infinite, l);
+    const wide_int zero = base == 0.0, infinite = base == (double)INFINITY;
+    wide l = wide_log(&base);
+    wide_set(&l, &zero, -(double)INFINITY);
+    wide_set(&l, &infinite, (double)INFINITY);
     wide t = vec_widen(y) * l;
-    t = wide_select(t > 160.0, 160.0 - (wide){0}, t);
-    t = wide_select(t < -160.0, -160.0 - (wide){0}, t);
-    vec power = __builtin_convertvector(wide_exp(t), vec);
+    const wide_int large = t > 160.0, small = t < -160.0;
+    wide_set(&t, &large, 160.0);
+    wide_set(&t, &small, -160.0);
+    vec power = __builtin_convertvector(wide_exp(&t), vec);
     power = vec_select(magnitude == 1.0f, vec_broadcast(1.0f), power);
 
     const vec_int whole = vec_round_magnitude(y) == vec_abs(y);

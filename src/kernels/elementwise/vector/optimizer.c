@@ -20,8 +20,8 @@ typedef struct adam_numbers {
 } adam_numbers;
 
 /* Returns beta * moment + rate * x, where rate = 1 - beta. Starts from the operand with the larger weight: if beta is
- * small, rounding errors of a large moment would otherwise remain. vec_mul_add: clang may move the additions of both
- * branches behind them. */
+ * small, rounding errors of a large moment would otherwise remain. It calls vec_mul_add, because
+ * clang may move the additions of both branches behind them. */
 TH_INLINE vec interpolate(vec moment, vec x, real beta, real rate)
 {
     return rate <= beta ? vec_mul_add(x - moment, vec_broadcast(rate), moment)

@@ -4,7 +4,7 @@
 #include "kernels/vector/transpose.h"
 
 /* Returns (x + y ratio) factor: the sum has only one product, so that every compiler rounds it in the same way.
- * vec_mul_add: the callers choose between two sums, and clang may move the additions of both behind the branches. */
+ * It calls vec_mul_add: the callers choose between two sums, and clang may move both additions behind the branches. */
 TH_INLINE vec weighted_sum(vec x, vec y, real ratio, real factor)
 {
     return vec_mul_add(y, vec_broadcast(ratio), x) * factor;
