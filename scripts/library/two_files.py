@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from amalgamate import (CMakeLists, Joiner, file_names, identifiers, macros, rename, separator, static_macros, tidy, unique_name,
+from amalgamate import (GUARD, CMakeLists, Joiner, file_names, identifiers, macros, rename, separator, static_macros, tidy, unique_name,
                         without_comments)
 
 ISAS = {"x86_64": ("baseline", "avx2", "avx512"), "aarch64": ("neon",), "wasm32": ("simd128",)}
@@ -29,6 +29,11 @@ def flags(cmake, isa):
 def target(cmake, isa):
     """The options -m... of an instruction set as the string of the attribute target."""
     return ",".join(f[2:] for f in flags(cmake, isa) if f.startswith("-m"))
+
+
+def options_of_gcc(contract):
+    """As the options of the library's build (cmake/flags.cmake). (In a pragma -fno-math-errno has no effect.)"""
+    return f'"fp-contract={contract}", "no-trapping-math"'
 
 
 class TwoFiles:
@@ -94,9 +99,19 @@ class TwoFiles:
             self.renamed[file] = {n: unique_name(n, self.path(file), taken) for n in clashes}
         return count
 
+    def part_of_header(self, path, text):
+        """Puts the declarations of a part's header under the condition of the part. Its includes stay outside: other files need them."""
+        condition = self.condition(path) if self.root / "src" in path.parents else ""
+        if not condition:
+            return text
+        text = GUARD.sub("", text, count=1).rstrip().removesuffix("#endif")
+        includes, rest = self.split(text)
+        return f"{includes}#if {condition}\n{rest}#endif\n"
+
     def sources(self):
         """The core's sources, with the headers that they include."""
         parts = []
+        self.joiner.change = self.part_of_header
         for file in self.core:
             parts.append(separator(self.path(file)))
             text = self.texts[file]
@@ -112,6 +127,7 @@ class TwoFiles:
             parts += [f"#undef {name}\n" for name in sorted(macros(text))]
             if condition:
                 parts.append("#endif\n")
+        self.joiner.change = lambda path, text: text
         return "".join(parts)
 
     @staticmethod
@@ -250,7 +266,8 @@ class TwoFiles:
                       "#else", "#pragma GCC push_options", f'#pragma GCC target("{options}{tune}")', "#endif"]
         contract = "fast" if fused else "off"
         lines += ["#ifdef __clang__", f"#pragma clang fp contract({contract})", "#else",
-                  "#pragma GCC push_options", f'#pragma GCC optimize("O3", "fp-contract={contract}")', "#endif",
+                  "#pragma GCC push_options", "#ifndef __OPTIMIZE_SIZE__", '#pragma GCC optimize("O3")', "#endif",
+                  f'#pragma GCC optimize({options_of_gcc(contract)})', "#endif",
                   '#include "tapehead.c"',
                   "#ifdef __clang__", "#pragma clang fp contract(off)", "#else", "#pragma GCC pop_options", "#endif"]
         if options:
@@ -278,6 +295,7 @@ class TwoFiles:
                 + "#endif\n")
         contents = re.findall(r'^/\* ==== (.*) ==== \*/$', body, re.M)
         top = TOP.format(version=self.version, commit=self.commit, license=LICENSE, system=system, architectures=architectures,
+                         options=options_of_gcc("off"),
                          contents="".join(f" *     {c}\n" for c in contents))
         return tidy(top + body)
 
@@ -377,12 +395,11 @@ TOP = """\
 #include <arm_neon.h>
 #endif
 
-/* As the options of the library's build (cmake/flags.cmake). */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #ifdef __clang__
 #pragma clang fp contract(off)
 #else
-#pragma GCC optimize("fp-contract=off", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize({options})
 #endif
 
 #include "tapehead.h"

@@ -102,7 +102,7 @@ TH_INLINE real largest_8(vec_8 x)
 }
 
 /* Functions that each width of registers implements with its own instructions: vec_load_part, vec_mul_add, vec_max,
- * vec_min, vec_sum, vec_largest, words_multiply. */
+ * vec_min, vec_sqrt, vec_sum, vec_largest, words_multiply. */
 #if TH_VECTOR_BYTES == 64
 #include "kernels/vector/registers_64.h"
 #elif TH_VECTOR_BYTES == 32
@@ -175,19 +175,6 @@ TH_INLINE bool vec_any(vec_int mask)
     for (int i = 0; i < TH_VECTOR_BYTES / 8; i++)
         any |= words[i];
     return any != 0;
-}
-
-/* Correctly rounded. */
-TH_INLINE vec vec_sqrt(vec x)
-{
-    vec y;
-    for (int i = 0; i < TH_REGISTER_LANES; i++)
-#if TH_REAL_BITS == 32
-        y[i] = __builtin_sqrtf(x[i]);
-#else
-        y[i] = __builtin_sqrt(x[i]);
-#endif
-    return y;
 }
 
 /* 1 / sqrt(x), with two roundings. */

@@ -56,6 +56,28 @@ TH_INLINE vec vec_min(vec a, vec b)
     return vec_select(a < b, a, b);
 }
 
+/* Correctly rounded. */
+TH_INLINE vec vec_sqrt(vec x)
+{
+#if defined __aarch64__ && TH_REAL_BITS == 32
+    return (vec)vsqrtq_f32((float32x4_t)x);
+#elif defined __aarch64__
+    return (vec)vsqrtq_f64((float64x2_t)x);
+#elif defined __x86_64__ && TH_REAL_BITS == 32
+    return (vec)_mm_sqrt_ps((__m128)x);
+#elif defined __x86_64__
+    return (vec)_mm_sqrt_pd((__m128d)x);
+#else
+    for (int i = 0; i < TH_REGISTER_LANES; i++)
+#if TH_REAL_BITS == 32
+        x[i] = __builtin_sqrtf(x[i]);
+#else
+        x[i] = __builtin_sqrt(x[i]);
+#endif
+    return x;
+#endif
+}
+
 /* The sum of a register's elements: element i += element i + half of them, and so on. */
 TH_INLINE real vec_sum(vec x)
 {

@@ -48,6 +48,11 @@ TH_INLINE vec vec_min(vec a, vec b)
     return (vec)NATIVE(min)((native)a, (native)b);
 }
 
+TH_INLINE vec vec_sqrt(vec x)
+{
+    return (vec)NATIVE(sqrt)((native)x);
+}
+
 TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
 {
     return (vec_word)_mm512_mul_epu32((__m512i)a, (__m512i)b);
