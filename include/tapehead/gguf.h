@@ -31,9 +31,9 @@ typedef struct th_gguf_load_options {
  * Returns NULL with the error pending. */
 TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
 
-/* Returns the tokenizer in a file: byte-level BPE (tokenizer.ggml.model is "gpt2"). tokenizer.ggml.pre must be gpt-2,
- * llama-bpe, qwen2, smollm, olmo, dbrx, or another name for one of their patterns. Returns NULL with the error
- * stored; other kinds are TH_ERROR_FILE, which names the kind. */
+/* Returns the tokenizer in a file. tokenizer.ggml.model is "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE with
+ * scores) or "gemma4". docs/gguf.md lists the names of tokenizer.ggml.pre. Without a name the text is split as by
+ * llama.cpp's default. Returns NULL with the error pending; other kinds are TH_ERROR_FILE, which names the kind. */
 TH_API th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path);
 
 /* Appends the chat template (Jinja) in a file to text; appends nothing if the file lacks a template. */

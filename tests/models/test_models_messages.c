@@ -286,8 +286,8 @@ START_TEST(gguf_exports)
     t = th_tokenizer_train(ctx, "abc", 3, &(th_bpe_options){.vocabulary = 257, .pattern = "[a-z]+"});
     EXPORT(
         &(th_gguf_export_options){.tokenizer = t}, TH_ERROR_ARGUMENT,
-        "the tokenizer has another split than those of GGUF: gpt-2, llama-bpe, dbrx, qwen2, stablelm2, smollm, olmo, "
-        "llama3, llama-v3, smaug-bpe and deepseek-r1-qwen");
+        "the tokenizer has another split than those of GGUF: gpt-2, llama-bpe, dbrx, glm4, qwen2, stablelm2, smollm, "
+        "default, falcon, tekken, gpt-4o, deepseek-llm, deepseek-coder, deepseek-v3, qwen35, seed-coder and minicpm5");
 }
 END_TEST
 

@@ -8,26 +8,31 @@
 /* The types of tokens, with their codes. */
 enum {
     TH_GGUF_NORMAL = 1,
+    TH_GGUF_UNKNOWN = 2,      /* special */
     TH_GGUF_CONTROL = 3,      /* special */
     TH_GGUF_USER_DEFINED = 4, /* added, but not special */
     TH_GGUF_UNUSED = 5
 };
 
+enum { TH_GGUF_NAMES = 11, TH_GGUF_PATTERNS = 6 };
+
 /* A way to split text before merging. */
 typedef struct th_gguf_split {
-    const char *name;    /* tokenizer.ggml.pre */
-    const char *pattern; /* NULL: GPT-2's */
-    bool digits;         /* each digit is a separate word */
-    bool ignore_merges;  /* as llama.cpp does for this name */
-    bool nfc;            /* the tokenizers of this name have a normalizer NFC */
-    bool begins;         /* without add_bos_token a text begins with the token, as in llama.cpp */
+    const char *name[TH_GGUF_NAMES]; /* of tokenizer.ggml.pre, up to the first NULL; the first one is written */
+    /* applied one after another, up to the first NULL; none: GPT-2's pattern */
+    const char *pattern[TH_GGUF_PATTERNS];
+    bool digits;        /* each digit is a separate word */
+    bool ignore_merges; /* as llama.cpp does for these names */
+    bool nfc;           /* the tokenizers of this name have a normalizer NFC */
+    bool begins;        /* without add_bos_token a text begins with the token, as in llama.cpp */
 } th_gguf_split;
 
 /* Returns the split of that name, or NULL. */
 const th_gguf_split *th_gguf_split_find(const char *name, size_t bytes);
 /* Returns the split of a tokenizer; NULL if GGUF has no name for its split. */
 const th_gguf_split *th_gguf_split_of(const th_tokenizer *t);
-/* Writes the names of all splits to text. */
+enum { TH_GGUF_SPLIT_LIST = 400 };
+/* Writes the first name of each split to text. */
 void th_gguf_list_splits(char *text, size_t bytes);
 /* Returns the pre_tokenizer of tokenizer.json; NULL if out of memory. */
 json_t *th_gguf_split_json(const th_gguf_split *split);

@@ -1,4 +1,6 @@
 /* Reads tokenizers from GGUF files: builds the tokenizer.json that the values describe. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/core/context.h"
@@ -6,11 +8,19 @@
 #include "models/text/characters.h"
 #include "tapehead/gguf.h"
 
+/* The kinds of tokenizers, tokenizer.ggml.model. */
+typedef enum kind {
+    BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
+    SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
+    SPACES      /* gemma4: BPE with merges of characters, in which U+2581 is a space */
+} kind;
+
 typedef struct reading {
     const th_gguf *file;
-    const th_gguf_split *split;
-    const th_gguf_value *tokens, *types, *merges; /* types may be NULL */
-    int64_t count;                                /* of the tokens without unused ones at the end */
+    kind kind;
+    const th_gguf_split *split;                            /* BYTE_LEVEL */
+    const th_gguf_value *tokens, *types, *merges, *scores; /* types may be NULL */
+    int64_t count;                                         /* of the tokens without unused ones at the end */
 } reading;
 
 static bool fail_memory(const th_gguf *file)
@@ -30,20 +40,35 @@ static int32_t token_type(const reading *r, int64_t id)
     return type;
 }
 
-static bool find_split(reading *r)
+static bool find_kind(reading *r)
 {
+    static const char *const kinds[] = {[BYTE_LEVEL] = "gpt2", [SCORES] = "llama", [SPACES] = "gemma4"};
     const char *text = "";
     size_t bytes = 0;
-    char list[200], name[TH_QUOTED], quoted[TH_QUOTED];
+    char name[TH_QUOTED], quoted[TH_QUOTED];
     if (!th_gguf_text(r->file, "tokenizer.ggml.model", &text, &bytes))
         return false;
-    if (bytes != 4 || memcmp(text, "gpt2", 4) != 0) {
-        snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
-        return th_gguf_refuse(r->file, "its tokenizer is of the kind \"%s\", which is not supported; gpt2 is",
-                              th_quote(name, quoted));
+    for (int i = 0; i < 3; i++) {
+        r->kind = (kind)i;
+        if (th_gguf_has_text(r->file, "tokenizer.ggml.model", kinds[i]))
+            return true;
     }
-    text = "";
-    bytes = 0;
+    if (bytes == 0)
+        return th_gguf_refuse(r->file, "it has no tokenizer: tokenizer.ggml.model is missing");
+    snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
+    return th_gguf_refuse(r->file,
+                          "its tokenizer is of the kind \"%s\", which is not supported; gpt2, llama and gemma4 are",
+                          th_quote(name, quoted));
+}
+
+/* Finds the split. A file without a name is split by default, as in llama.cpp. */
+static bool find_split(reading *r)
+{
+    const char *text = "default";
+    size_t bytes = strlen(text);
+    char list[TH_GGUF_SPLIT_LIST], name[TH_QUOTED], quoted[TH_QUOTED];
+    if (r->kind != BYTE_LEVEL)
+        return true;
     if (!th_gguf_text(r->file, "tokenizer.ggml.pre", &text, &bytes))
         return false;
     r->split = th_gguf_split_find(text, bytes);
@@ -54,23 +79,31 @@ static bool find_split(reading *r)
     return th_gguf_refuse(r->file, "tokenizer.ggml.pre \"%s\" is not supported; %s are", th_quote(name, quoted), list);
 }
 
+/* Checks that an array has an item for each token. */
+static bool check_count(const reading *r, const th_gguf_value *items, const char *what)
+{
+    return items->count == r->tokens->count ||
+           th_gguf_refuse(r->file, "it has %llu tokens, but %s of %llu", (unsigned long long)r->tokens->count, what,
+                          (unsigned long long)items->count);
+}
+
 static bool find_arrays(reading *r)
 {
-    bool space = false;
     r->tokens = th_gguf_array(r->file, "tokenizer.ggml.tokens", TH_GGUF_STRING);
     r->types = th_gguf_array(r->file, "tokenizer.ggml.token_type", TH_GGUF_INT32);
-    r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
-    if (!th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", &space))
-        return false;
-    if (space)
-        return th_gguf_refuse(r->file, "tokenizer.ggml.add_space_prefix is true, which is not supported");
-    if (r->tokens == NULL || r->merges == NULL)
-        return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s", r->tokens ? "merges" : "tokens");
-    if (r->tokens->count > TH_MAX_TOKENS || r->merges->count > TH_MAX_MERGES)
+    if (r->kind == SCORES)
+        r->scores = th_gguf_array(r->file, "tokenizer.ggml.scores", TH_GGUF_FLOAT32);
+    else
+        r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
+    if (r->tokens == NULL || (r->merges == NULL && r->scores == NULL))
+        return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s",
+                              r->tokens == NULL   ? "tokens"
+                              : r->kind == SCORES ? "scores"
+                                                  : "merges");
+    if (r->tokens->count > TH_MAX_TOKENS || (r->merges && r->merges->count > TH_MAX_MERGES))
         return th_gguf_refuse(r->file, "the tokenizer has too many tokens or merges");
-    if (r->types && r->types->count != r->tokens->count)
-        return th_gguf_refuse(r->file, "it has %llu tokens, but types of %llu", (unsigned long long)r->tokens->count,
-                              (unsigned long long)r->types->count);
+    if ((r->types && !check_count(r, r->types, "types")) || (r->scores && !check_count(r, r->scores, "scores")))
+        return false;
     r->count = (int64_t)r->tokens->count;
     while (r->count > 0 && token_type(r, r->count - 1) == TH_GGUF_UNUSED)
         r->count--;
@@ -92,12 +125,27 @@ static json_t *text_json(const reading *r, const char *what, int64_t index, cons
     return value;
 }
 
+/* Whether the white space behind a special token belongs to it. As in llama.cpp, only Phi-3 has such tokens. */
+static bool takes_space(const reading *r, const char *content)
+{
+    const char *name = "";
+    size_t bytes = 0;
+    char text[TH_QUOTED] = "";
+    if (!th_gguf_text(r->file, "general.name", &name, &bytes) || strcmp(content, "<unk>") == 0 ||
+        strcmp(content, "<s>") == 0 || strcmp(content, "<|endoftext|>") == 0)
+        return false;
+    for (size_t i = 0; i < bytes && i + 1 < sizeof text; i++)
+        text[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
+    return strstr(text, "phi-3") || strstr(text, "phi3");
+}
+
 /* Adds a token that is found before the text is split. */
-static bool append_added_token(int64_t id, const char *content, bool special, json_t *added)
+static bool append_added_token(const reading *r, int64_t id, const char *content, bool special, json_t *added)
 {
     return json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
-                                                  content, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
-                                                  "special", (int)special)) == 0;
+                                                  content, "single_word", 0, "lstrip", 0, "rstrip",
+                                                  (int)(special && takes_space(r, content)), "normalized", 0, "special",
+                                                  (int)special)) == 0;
 }
 
 static bool add_token(const reading *r, int64_t id, const char *text, size_t bytes, json_t *vocab, json_t *added)
@@ -110,8 +158,8 @@ static bool add_token(const reading *r, int64_t id, const char *text, size_t byt
     bool made = json_object_get(vocab, name) == NULL ||
                 th_gguf_refuse(r->file, "token %lld has the text of another token", (long long)id);
     made = made && json_object_set_new(vocab, name, json_integer((json_int_t)id)) == 0;
-    if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
-        made = append_added_token(id, name, type == TH_GGUF_CONTROL, added);
+    if (made && (type == TH_GGUF_UNKNOWN || type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
+        made = append_added_token(r, id, name, type != TH_GGUF_USER_DEFINED, added);
     json_decref(content);
     return made || fail_memory(r->file);
 }
@@ -130,8 +178,8 @@ static bool add_tokens(const reading *r, json_t *vocab, json_t *added)
 
 static bool add_merges(const reading *r, json_t *merges)
 {
-    const char *at = r->merges->bytes;
-    for (uint64_t i = 0; i < r->merges->count; i++) {
+    const char *at = r->merges ? r->merges->bytes : NULL;
+    for (uint64_t i = 0; r->merges && i < r->merges->count; i++) {
         size_t bytes;
         const char *text = th_gguf_next_string(&at, &bytes);
         json_t *merge = text_json(r, "merge", (int64_t)i, text, bytes);
@@ -167,7 +215,8 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
 /* Returns the post_processor; NULL with the error pending. */
 static json_t *template_json(const reading *r)
 {
-    const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, r->split->begins);
+    const bool begins = r->kind == BYTE_LEVEL ? r->split->begins : true;
+    const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
     const int64_t end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
     if (th_failed(r->file->ctx))
         return NULL;
@@ -187,30 +236,137 @@ static json_t *template_json(const reading *r)
     return value;
 }
 
-static json_t *normalizer_json(const reading *r)
+/* -- characters: the kinds SCORES and SPACES -- */
+
+#define SPACE "\xe2\x96\x81" /* U+2581, which represents a space */
+
+/* Sets *prefix to whether a space is added before a text, and before the text behind a special token. */
+static bool find_prefix(const reading *r, bool *prefix)
 {
-    return r->split->nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
+    *prefix = r->kind == SCORES;
+    return r->kind != SCORES || th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", prefix);
+}
+
+/* Returns the text of the unknown token; NULL if there is none, or with the error pending. *made: it was read. */
+static json_t *unknown_json(const reading *r, bool *made)
+{
+    static const char key[] = "tokenizer.ggml.unknown_token_id";
+    int64_t id = r->kind == SCORES && r->count > 0 ? 0 : -1;
+    *made = th_gguf_integer(r->file, key, 0, r->count - 1, &id);
+    const char *at = r->tokens->bytes, *text = "";
+    size_t bytes = 0;
+    for (int64_t i = 0; i <= id; i++)
+        text = th_gguf_next_string(&at, &bytes);
+    if (!*made || id < 0)
+        return json_null();
+    json_t *value = text_json(r, "token", id, text, bytes);
+    *made = value != NULL;
+    return value;
+}
+
+static json_t *character_normalizer(bool prefix)
+{
+    json_t *spaces = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", SPACE);
+    return prefix ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type", "Prepend",
+                              "prepend", SPACE, spaces)
+                  : spaces;
+}
+
+static json_t *character_decoder(bool prefix)
+{
+    json_t *value =
+        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}", "type", "Sequence", "decoders", "type", "Replace",
+                  "pattern", "String", SPACE, "content", " ", "type", "ByteFallback", "type", "Fuse");
+    if (prefix && json_array_append_new(
+                      json_object_get(value, "decoders"),
+                      json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0)) != 0) {
+        json_decref(value);
+        return NULL;
+    }
+    return value;
+}
+
+/* Lines of text, and the ends of lines between them. */
+static json_t *line_split(void)
+{
+    return json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[^\\n]+|[\\n]+", "behavior",
+                     "Isolated", "invert", 0);
+}
+
+/* -- tokenizer.json -- */
+
+/* The members that depend on the kind. */
+typedef struct members {
+    json_t *normalizer, *pre_tokenizer, *decoder, *unknown;
+    bool ignore_merges, characters;
+} members;
+
+/* Returns false with the error pending. */
+static bool make_members(const reading *r, members *m)
+{
+    bool prefix, made = true;
+    if (!find_prefix(r, &prefix))
+        return false;
+    if (r->kind == BYTE_LEVEL) {
+        const th_gguf_split *s = r->split;
+        *m = (members){s->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
+                       th_gguf_split_json(s),
+                       th_byte_level_json(true),
+                       json_null(),
+                       s->ignore_merges,
+                       false};
+    } else {
+        *m = (members){.normalizer = character_normalizer(prefix),
+                       .pre_tokenizer = r->kind == SPACES ? line_split() : json_null(),
+                       .decoder = character_decoder(prefix),
+                       .unknown = unknown_json(r, &made),
+                       .characters = true};
+    }
+    return made;
 }
 
 /* Returns the whole tokenizer.json; NULL with the error pending. */
 static json_t *tokenizer_json(const reading *r)
 {
     json_t *vocab = json_object(), *added = json_array(), *merges = json_array(), *value = NULL, *template = NULL;
+    members m = {0};
     bool made = (vocab && added && merges) || fail_memory(r->file);
-    made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL;
+    made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL &&
+           make_members(r, &m);
     if (made)
-        value = json_pack(
-            "{s:s, s:n, s:n, s:O, s:o, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, s:O}}", "version",
-            "1.0", "truncation", "padding", "added_tokens", added, "normalizer", normalizer_json(r), "pre_tokenizer",
-            th_gguf_split_json(r->split), "post_processor", template, "decoder", th_byte_level_json(true), "model",
-            "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-            "byte_fallback", 0, "ignore_merges", (int)r->split->ignore_merges, "vocab", vocab, "merges", merges);
-    json_decref(vocab);
-    json_decref(added);
-    json_decref(merges);
+        value =
+            json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:{s:s, s:n, s:O, s:n, s:n, s:b, s:b, s:b, s:O, s:O}}",
+                      "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer", m.normalizer,
+                      "pre_tokenizer", m.pre_tokenizer, "post_processor", template, "decoder", m.decoder, "model",
+                      "type", "BPE", "dropout", "unk_token", m.unknown, "continuing_subword_prefix",
+                      "end_of_word_suffix", "fuse_unk", (int)m.characters, "byte_fallback", (int)m.characters,
+                      "ignore_merges", (int)m.ignore_merges, "vocab", vocab, "merges", merges);
+    json_t *const parts[] = {vocab, added, merges, template, m.normalizer, m.pre_tokenizer, m.decoder, m.unknown};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        json_decref(parts[i]);
     if (made && value == NULL)
         fail_memory(r->file);
     return value;
+}
+
+/* -- scores -- */
+
+/* Returns the scores in *score, which the caller releases; NULL without scores. Returns false with the error
+ * pending. */
+static bool read_scores(const reading *r, float **score)
+{
+    *score = NULL;
+    if (r->scores == NULL)
+        return true;
+    *score = malloc(((size_t)r->count + 1) * sizeof **score);
+    if (*score == NULL)
+        return fail_memory(r->file);
+    memcpy(*score, r->scores->bytes, (size_t)r->count * sizeof **score);
+    for (int64_t i = 0; i < r->count; i++)
+        if (!isfinite((*score)[i]))
+            return th_gguf_refuse(r->file, "the score of token %lld is infinite or NaN; it must be finite",
+                                  (long long)i);
+    return true;
 }
 
 /* -- the public functions -- */
@@ -218,16 +374,19 @@ static json_t *tokenizer_json(const reading *r)
 static th_tokenizer *read_tokenizer(const th_gguf *file)
 {
     reading r = {.file = file};
-    if (!find_split(&r) || !find_arrays(&r) || !th_gguf_check_vocabulary(file))
+    if (!find_kind(&r) || !find_split(&r) || !find_arrays(&r) || !th_gguf_check_vocabulary(file))
         return NULL;
     /* jansson's values take some hundred bytes for each token and merge, which the context counts */
-    const size_t memory = 256 * ((size_t)r.tokens->count + (size_t)r.merges->count) + 2 * file->capacity;
+    const size_t values = (size_t)r.tokens->count + (size_t)(r.merges ? r.merges->count : 0);
+    const size_t memory = 256 * values + 2 * file->capacity;
     if (th_count_memory(file->ctx, memory, file->operation) != TH_OK)
         return NULL;
     const th_json_source source = {file->ctx, file->operation, file->path};
-    json_t *value = tokenizer_json(&r);
-    th_tokenizer *t = value ? th_tokenizer_of_json(&source, value) : NULL;
+    float *score;
+    json_t *value = read_scores(&r, &score) ? tokenizer_json(&r) : NULL;
+    th_tokenizer *t = value ? th_tokenizer_of_json(&source, value, score) : NULL;
     json_decref(value);
+    free(score);
     th_uncount_memory(file->ctx, memory);
     return t;
 }

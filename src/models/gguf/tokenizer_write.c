@@ -32,7 +32,7 @@ static bool has_plain_added_tokens(const th_tokenizer *t)
 
 bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary)
 {
-    char list[200], reason[400];
+    char list[TH_GGUF_SPLIT_LIST], reason[TH_GGUF_SPLIT_LIST + 60];
     if (!th_tokenizer_usable(t, operation)) {
         if (!th_failed(ctx))
             th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer was freed, or its context has an error");
@@ -135,7 +135,7 @@ bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t v
     bool written = true;
     th_gguf_put_text(w, "tokenizer.ggml.model", model, strlen(model));
     if (t) {
-        const char *name = th_gguf_split_of(t)->name;
+        const char *name = th_gguf_split_of(t)->name[0];
         th_gguf_put_text(w, "tokenizer.ggml.pre", name, strlen(name));
         written = write_tokens(w, t, vocabulary) && write_merges(w, t);
     }

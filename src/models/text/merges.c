@@ -99,23 +99,34 @@ static void remove_replaced(th_merges *m)
     m->count = count;
 }
 
-bool th_merges_add(th_merges *m, th_merge merge)
+static bool add_merge(th_merges *m, th_merge merge, uint32_t rank)
 {
-    if (m->count == m->capacity && m->count > 2 * m->pairs)
-        remove_replaced(m);
     if ((2 * (m->pairs + 1) > m->slots && !grow_table(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
         return false;
     const uint64_t pair = pair_key(merge.left, merge.right);
     th_merge_slot *slot = open_slot(m, pair);
     m->pairs += slot->pair == TH_NO_PAIR;
-    *slot = (th_merge_slot){pair, (uint32_t)m->count, merge.result};
+    *slot = (th_merge_slot){pair, rank, merge.result};
     m->merge[m->count++] = merge;
     return true;
 }
 
-bool th_merges_is_valid(const th_merges *m, size_t rank)
+bool th_merges_add(th_merges *m, th_merge merge)
 {
-    return find_merge(m, m->merge[rank].left, m->merge[rank].right)->rank == rank;
+    if (m->count == m->capacity && m->count > 2 * m->pairs)
+        remove_replaced(m);
+    return add_merge(m, merge, (uint32_t)m->count);
+}
+
+bool th_merges_add_equal(th_merges *m, th_merge merge)
+{
+    const th_merge before = m->merge[m->count - 1];
+    return add_merge(m, merge, find_merge(m, before.left, before.right)->rank);
+}
+
+bool th_merges_is_valid(const th_merges *m, size_t index)
+{
+    return find_merge(m, m->merge[index].left, m->merge[index].right)->rank <= index;
 }
 
 void th_merges_release(th_merges *m)

@@ -15,7 +15,7 @@ typedef struct th_merge {
 
 typedef struct th_merge_slot {
     uint64_t pair; /* left << 32 | right; TH_NO_PAIR: empty */
-    uint32_t rank;
+    uint32_t rank; /* the index of the first merge with this rank */
     int32_t result;
 } th_merge_slot;
 
@@ -34,8 +34,11 @@ typedef struct th_merges {
 /* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory is proportional to
  * the number of different pairs. Returns false if out of memory. */
 bool th_merges_add(th_merges *m, th_merge merge);
+/* Adds a merge with the rank of the one before: of both, the leftmost in a word is applied first. The pair must be
+ * new. Returns false if out of memory. */
+bool th_merges_add_equal(th_merges *m, th_merge merge);
 /* Whether a merge is valid: no later merge of the same pair has replaced it. */
-bool th_merges_is_valid(const th_merges *m, size_t rank);
+bool th_merges_is_valid(const th_merges *m, size_t index);
 /* Releases the memory. */
 void th_merges_release(th_merges *m);
 

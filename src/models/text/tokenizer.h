@@ -81,6 +81,10 @@ bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t b
 void th_tokenizer_find_alphabet(th_tokenizer *t);
 /* Adds a merge. Returns false if out of memory. */
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
+/* Adds the merges of SentencePiece's BPE after all model tokens: two tokens merge if their texts together are a token.
+ * The token with the highest score is made first, the leftmost of equal ones. score: [vocabulary.size], finite. Returns
+ * false if out of memory, or with the error pending. */
+bool th_tokenizer_add_score_merges(th_tokenizer *t, const char *operation, const float *score);
 /* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
  * short, or with the error pending. */
 bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token);
@@ -97,8 +101,9 @@ json_t *th_byte_level_json(bool use_regex);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);
-/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error pending. */
-th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file);
+/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error pending. score: a number
+ * for each token of the model, which replace the merges of the contents (th_tokenizer_add_score_merges); or NULL. */
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const float *score);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);
 

@@ -129,7 +129,7 @@ static bool read_settings(th_tokenizer *t, const th_json_source *source, const j
            th_normalizer_read(&t->normalizer, source, t->normalizer_json) == TH_OK;
 }
 
-static bool read_members(th_tokenizer *t, const th_json_source *source, const json_t *file)
+static bool read_members(th_tokenizer *t, const th_json_source *source, const json_t *file, const float *score)
 {
     const json_t *version = json_object_get(file, "version"), *model = json_object_get(file, "model");
     const json_t *vocab = json_object_get(model, "vocab");
@@ -148,17 +148,17 @@ static bool read_members(th_tokenizer *t, const th_json_source *source, const js
            th_tokenizer_set_pre_tokenizer(t, source, null_if_missing(json_object_get(file, "pre_tokenizer"))) ==
                TH_OK &&
            th_decoder_read(&t->decoder, source, t->decoder_json, t->byte_level) == TH_OK &&
-           th_read_model(t, source, model) &&
+           th_read_model(t, source, model, score) &&
            read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
            th_tokenizer_set_texts(t, operation) &&
            th_tokenizer_set_post_processor(t, source, null_if_missing(json_object_get(file, "post_processor"))) ==
                TH_OK;
 }
 
-th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file)
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const float *score)
 {
     th_tokenizer *t = th_tokenizer_make(source->ctx, source->operation);
-    return t ? th_tokenizer_if_made(t, source->operation, read_members(t, source, file)) : NULL;
+    return t ? th_tokenizer_if_made(t, source->operation, read_members(t, source, file, score)) : NULL;
 }
 
 static th_tokenizer *load_json(th_context *ctx, const char *path)
@@ -166,7 +166,7 @@ static th_tokenizer *load_json(th_context *ctx, const char *path)
     const th_json_source source = {ctx, operation, path};
     size_t memory;
     json_t *file = th_json_read_file(&source, &th_model_limits, &memory);
-    th_tokenizer *t = file ? th_tokenizer_of_json(&source, file) : NULL;
+    th_tokenizer *t = file ? th_tokenizer_of_json(&source, file, NULL) : NULL;
     th_json_release(ctx, file, memory);
     return t;
 }

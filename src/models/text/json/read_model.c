@@ -197,7 +197,7 @@ static bool read_flag(const th_json_source *source, const json_t *model, const c
     return member == NULL || json_is_null(member) || th_json_boolean(source, model, key, value);
 }
 
-bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model)
+bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const float *score)
 {
     const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
@@ -211,7 +211,8 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         !read_flag(source, model, "fuse_unk", &t->fuse_unknown) ||
         !read_flag(source, model, "byte_fallback", &t->byte_fallback) ||
         !read_flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
-        !read_merges(t, source, vocab, json_object_get(model, "merges")))
+        !(score ? th_tokenizer_add_score_merges(t, source->operation, score)
+                : read_merges(t, source, vocab, json_object_get(model, "merges"))))
         return false;
     if (json_is_string(unknown) && !find_id(vocab, json_string_value(unknown), &t->unknown))
         t->unknown = -1; /* a character without a token is then an error in the reference, too */
