@@ -2,7 +2,8 @@
  * if it has one. TYPE is the type of matrices: float32, float16, bfloat16, q8_0 or q4_0.
  * gguf FOLDER read FILE [stored]: reads tokens (B, T) and prompt (1, T), runs the model in a GGUF file, and writes logits
  * (B, T, V) and greedy (1, 24), the tokens that the model generates. If FOLDER has bytes, a text, also writes ids, its
- * tokens. */
+ * tokens.
+ * gguf FOLDER ids FILE: reads bytes, and writes ids, without a model. */
 #include "driver.h"
 
 static th_dtype type_of(const char *name)
@@ -79,6 +80,8 @@ int main(int argc, char **argv)
         export_model(ctx, argv + 3);
     else if (strcmp(argv[2], "read") == 0)
         run_model(ctx, argv[1], argv[3], argc == 5);
+    else if (strcmp(argv[2], "ids") == 0)
+        write_ids(ctx, argv[1], argv[3], driver_read(ctx, argv[1], "bytes"));
     else
         return 2;
     th_context_free(ctx);

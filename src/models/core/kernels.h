@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/parallel.h"
 #include "kernels/random/philox.h"
+#include "kernels/storage/block_formats.h"
 #include "tensor/context.h"
 #include "tensor/random_state.h"
 #include "tensor/splitmix.h"

@@ -9,7 +9,7 @@
 
 /* What a file has under a name. */
 typedef struct th_found_tensor {
-    th_dtype dtype; /* TH_DTYPE_COUNT: no type of ours */
+    th_dtype dtype; /* TH_DTYPE_COUNT: no type of ours, so it is never mapped */
     int descriptor;
     int64_t begin; /* of its elements, in the file */
 } th_found_tensor;

@@ -38,7 +38,9 @@ static void compare_tensor(const source *s, const th_foreign_tensor *wanted)
                        TH_SIZES_TEXT(t->shape.ndim, t->shape.size),
                        TH_SIZES_TEXT(wanted->shape.ndim, wanted->shape.size));
     else if (!t->type->readable)
-        th_gguf_refuse(s->file, "%s has the type %s, which is not supported; F32, F64, F16, BF16, Q8_0 and Q4_0 are",
+        th_gguf_refuse(s->file,
+                       "%s has the type %s, which is not supported; F32, F64, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
+                       "Q2_K to Q6_K, IQ4_NL and IQ4_XS are",
                        wanted->name, t->type->name);
     else if (t->type->numbers > 1 && t->shape.ndim != 2)
         th_gguf_refuse(s->file, "%s has the type %s, which only matrices can have; F32, F64, F16 and BF16 are allowed",
@@ -98,7 +100,7 @@ static th_found_tensor find_tensor(const void *user, const char *name)
 {
     const source *s = user;
     const th_gguf_tensor *t = th_gguf_find_tensor(s->file, name);
-    return (th_found_tensor){t->type->dtype, s->file->descriptor, t->begin};
+    return (th_found_tensor){t->type->unpacked ? TH_DTYPE_COUNT : t->type->dtype, s->file->descriptor, t->begin};
 }
 
 /* Returns a frozen model. The parameters that are not mapped have no values yet. */
@@ -130,16 +132,18 @@ static th_tensor *direct_view(const th_foreign_tensor *wanted, th_dtype dtype)
 static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *values)
 {
     void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
-    if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
+    if (data && t->bytes > 0 && t->type->unpacked)
+        (void)th_gguf_read_unpacked(s->file, t, data); /* the error is pending */
+    else if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
         (void)th_gguf_check_blocks(s->file, t, data); /* the error is pending */
     return th_error_code(s->file->ctx);
 }
 
-/* Returns the tensor of the file, in its own type. */
+/* Returns the tensor of the file, in its own type; unpacked numbers in float32. */
 static th_tensor *read_tensor(const source *s, const th_gguf_tensor *t)
 {
     th_shape shape = t->shape;
-    shape.size[shape.ndim - 1] /= t->type->numbers;
+    shape.size[shape.ndim - 1] /= t->type->unpacked ? 1 : t->type->numbers;
     th_tensor *values = th_empty(s->file->ctx, t->type->dtype, shape);
     return read_into(s, t, values) == TH_OK ? values : NULL;
 }

@@ -5,11 +5,15 @@
 
 #define READABLE(code, name, dtype, numbers, bytes)                                                                    \
     {                                                                                                                  \
-        code, name, numbers, bytes, true, dtype                                                                        \
+        code, name, numbers, bytes, true, false, dtype                                                                 \
+    }
+#define UNPACKED(code, name, numbers, bytes)                                                                           \
+    {                                                                                                                  \
+        code, name, numbers, bytes, true, true, TH_FLOAT32                                                             \
     }
 #define KNOWN(code, name, numbers, bytes)                                                                              \
     {                                                                                                                  \
-        code, name, numbers, bytes, false, TH_FLOAT32                                                                  \
+        code, name, numbers, bytes, false, false, TH_FLOAT32                                                           \
     }
 static const th_gguf_type types[] = {
     READABLE(0, "F32", TH_FLOAT32, 1, 4),
@@ -18,16 +22,29 @@ static const th_gguf_type types[] = {
     READABLE(8, "Q8_0", TH_Q8_0, 32, 34),
     READABLE(28, "F64", TH_FLOAT64, 1, 8),
     READABLE(30, "BF16", TH_BFLOAT16, 1, 2),
-    KNOWN(3, "Q4_1", 32, 20),
-    KNOWN(6, "Q5_0", 32, 22),
-    KNOWN(7, "Q5_1", 32, 24),
+    UNPACKED(3, "Q4_1", 32, 20),
+    UNPACKED(6, "Q5_0", 32, 22),
+    UNPACKED(7, "Q5_1", 32, 24),
+    UNPACKED(10, "Q2_K", 256, 84),
+    UNPACKED(11, "Q3_K", 256, 110),
+    UNPACKED(12, "Q4_K", 256, 144),
+    UNPACKED(13, "Q5_K", 256, 176),
+    UNPACKED(14, "Q6_K", 256, 210),
+    UNPACKED(20, "IQ4_NL", 32, 18),
+    UNPACKED(23, "IQ4_XS", 256, 136),
     KNOWN(9, "Q8_1", 32, 36),
-    KNOWN(10, "Q2_K", 256, 84),
-    KNOWN(11, "Q3_K", 256, 110),
-    KNOWN(12, "Q4_K", 256, 144),
-    KNOWN(13, "Q5_K", 256, 176),
-    KNOWN(14, "Q6_K", 256, 210),
     KNOWN(15, "Q8_K", 256, 292),
+    KNOWN(16, "IQ2_XXS", 256, 66),
+    KNOWN(17, "IQ2_XS", 256, 74),
+    KNOWN(18, "IQ3_XXS", 256, 98),
+    KNOWN(19, "IQ1_S", 256, 50),
+    KNOWN(21, "IQ3_S", 256, 110),
+    KNOWN(22, "IQ2_S", 256, 82),
+    KNOWN(29, "IQ1_M", 256, 56),
+    KNOWN(34, "TQ1_0", 256, 54),
+    KNOWN(35, "TQ2_0", 256, 66),
+    KNOWN(39, "MXFP4", 32, 17),
+    KNOWN(40, "NVFP4", 64, 36),
     KNOWN(24, "I8", 1, 1),
     KNOWN(25, "I16", 1, 2),
     KNOWN(26, "I32", 1, 4),
@@ -46,7 +63,7 @@ const th_gguf_type *th_gguf_type_find(uint32_t code)
 const th_gguf_type *th_gguf_type_of(th_dtype dtype)
 {
     for (int i = 0; i < TYPES; i++)
-        if (types[i].readable && types[i].dtype == dtype)
+        if (types[i].readable && !types[i].unpacked && types[i].dtype == dtype)
             return &types[i];
     return NULL;
 }
