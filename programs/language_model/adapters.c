@@ -25,7 +25,7 @@ void make_adapted_model(trainer *t)
     const th_dtype storage = parse_storage(chosen.weights);
     const char *patterns[MAX_TARGETS];
     char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
-    if (access(path_in(chosen.from, "config.json"), F_OK) != 0) {
+    if (access(path_in(chosen.from, "config.json"), F_OK) != 0 && !is_gguf(chosen.from)) {
         char problem[400];
         snprintf(problem, sizeof problem,
                  "the run has adapters only, and the folder of their model is missing: %.200s. Put it back there, or a "

@@ -70,6 +70,11 @@ int64_t find_begin_token(trainer *t, const char *folder)
 {
     const char *path = path_in(folder, settings_files[0]);
     th_text file = {0};
+    int64_t begin = -1;
+    if (is_gguf(folder)) {
+        require_ok(t, th_gguf_begin_token(t->ctx, folder, &begin));
+        return begin >= 0 ? begin : find_first_token(t);
+    }
     if (access(path, F_OK) == 0)
         read_file(t, path, &file);
     json_t *config = json_loadb(file.bytes ? file.bytes : "", file.count, 0, NULL);
@@ -106,6 +111,15 @@ void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_
     json_decref(config);
 }
 
+/* Adds the files as export would write them for a GGUF file, after the template. */
+static void add_gguf_settings_files(trainer *t, const char *path, chat_files *c)
+{
+    const th_text jinja = c->text[0];
+    chat_files made;
+    make_gguf_chat_files(t, &jinja, find_begin_token(t, path), &made);
+    *c = made;
+}
+
 /* Returns whether the base's template is another kind than --chat. An unknown template may be of that kind. */
 static bool contradicts_chat_option(trainer *t)
 {
@@ -135,7 +149,9 @@ void read_base_chat_files(trainer *t, bool instructions, chat_files *c)
     if (plain && jinja->bytes == NULL)
         give_up(PROGRAM, "out of memory");
     add_file(c, template_file);
-    if (is_base_tokenizer)
+    if (is_base_tokenizer && is_gguf(chosen.from))
+        add_gguf_settings_files(t, chosen.from, c);
+    else if (is_base_tokenizer)
         add_settings_files(t, chosen.from, c);
     for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files && !is_base_tokenizer; i++)
         add_file(c, settings_files[i]);

@@ -130,7 +130,7 @@ int export_folder(int argc, char **argv)
         refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
     if (!force && access(path_in(words[1], adapter ? "adapter_config.json" : "config.json"), F_OK) == 0)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
-    if (is_model_folder(words[0]))
+    if (is_model_folder(words[0]) && !is_gguf(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
     if (!is_gguf(words[0]))
         export_run(words[0], use_newest ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, export_options);

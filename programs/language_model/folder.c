@@ -27,8 +27,6 @@ bool is_gguf(const char *path)
 static const char *describe_file(const char *path)
 {
     const char *ending = strrchr(path, '.');
-    if (is_gguf(path))
-        return "it is a GGUF file; `export FILE FOLDER` writes its model to a folder";
     return ending && strcmp(ending, ".gguf") == 0 ? "the file does not begin with GGUF, so it has another format"
                                                   : "it is a file, not a folder";
 }

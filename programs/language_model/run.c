@@ -304,7 +304,8 @@ static bool have_equal_tokens(const th_tokenizer *a, const th_tokenizer *b)
 
 static bool has_tokenizer(const char *folder)
 {
-    return access(path_in(folder, "tokenizer.json"), F_OK) == 0 || access(path_in(folder, "vocab.json"), F_OK) == 0;
+    return is_gguf(folder) || access(path_in(folder, "tokenizer.json"), F_OK) == 0 ||
+           access(path_in(folder, "vocab.json"), F_OK) == 0;
 }
 
 /* Rejects a tokenizer that gives other numbers to the tokens than the model's tokenizer. If the model's folder has no
@@ -388,6 +389,8 @@ void choose_tokenizer(trainer *t, const texts *text, bool other_tokenizer)
 
 bool is_model_folder(const char *folder)
 {
+    if (is_gguf(folder))
+        return true;
     return access(path_in(folder, "config.json"), F_OK) == 0 && access(path_in(folder, "text.tokens"), F_OK) != 0 &&
            (access(path_in(folder, "model.safetensors"), F_OK) == 0 ||
             access(path_in(folder, "model.safetensors.index.json"), F_OK) == 0);

@@ -1,4 +1,4 @@
-/* Creates chat templates from the files of a transformers folder. */
+/* Creates chat templates from the files of a transformers folder, or from a GGUF file. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "models/core/context.h"
 #include "models/core/files.h"
 #include "models/files/json.h"
+#include "models/gguf/folder.h"
 
 static const char operation[] = "chat_template";
 enum { MAX_TEMPLATE = 1 << 20, MAX_CONFIG = 64 << 20, CONFIG_DEPTH = 64 };
@@ -168,9 +169,20 @@ static const th_chat_kind *find_kind(const folder *f)
     return kind;
 }
 
+/* Reads the template and the texts of tokens from a GGUF file. Returns false with the error pending. */
+static bool read_gguf(folder *f, configuration *config)
+{
+    snprintf(f->name, sizeof f->name, "%s", f->path);
+    const th_status status = th_gguf_read_chat(f->ctx, f->path, &f->jinja, &config->member[BOS], &config->member[EOS]);
+    f->has_template = f->jinja.count > 0;
+    return status == TH_OK;
+}
+
 /* Reads tokenizer_config.json and the template. Returns false with the error pending. */
 static bool read_folder(folder *f, configuration *config)
 {
+    if (th_gguf_is_file(f->path))
+        return read_gguf(f, config);
     if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))
         return false;
     const bool read = read_template(f, config);

@@ -6,9 +6,11 @@
 #include "models/core/modules.h"
 #include "models/families/config.h"
 #include "models/families/family.h"
+#include "models/families/options.h"
 #include "models/families/placing.h"
 #include "models/families/tensors.h"
 #include "models/gguf/blocks.h"
+#include "models/gguf/folder.h"
 #include "models/gguf/options.h"
 #include "tapehead/gguf.h"
 #include "tapehead/ops.h"
@@ -20,6 +22,7 @@ typedef struct source {
     th_family family;
     th_language_model_options options;
     th_gguf_load_options given;
+    const th_language_model_options *model; /* the options of the model that is made; NULL: those of the file */
 } source;
 
 /* -- comparing -- */
@@ -113,7 +116,7 @@ static th_module *new_frozen_model(const source *s)
                                 .list = list_tensors,
                                 .find = find_tensor,
                                 .source = s};
-    th_module *model = th_placing_new_model(s->file->ctx, &s->options);
+    th_module *model = th_placing_new_model(s->file->ctx, s->model ? s->model : &s->options);
     if (model)
         (void)th_placing_place(&placing, model); /* the error is pending */
     return model;
@@ -193,7 +196,7 @@ static void read_all_values(const source *s, th_module *model)
     th_scope_end(ctx, NULL);
 }
 
-/* -- the public function -- */
+/* -- models -- */
 
 static th_module *new_model(const source *s)
 {
@@ -201,21 +204,42 @@ static th_module *new_model(const source *s)
     if (s->given.frozen || s->given.stored || th_is_storage_type(s->given.type))
         return new_frozen_model(s);
     th_skip_initialization(ctx, true);
-    th_module *model = th_language_model_new(ctx, &s->options);
+    th_module *model = th_language_model_new(ctx, s->model ? s->model : &s->options);
     th_skip_initialization(ctx, false);
     return model;
+}
+
+/* Checks that the options of a model are those of the file, except what matters only in training. */
+static th_status check_model(const source *s)
+{
+    const th_language_model_options is = th_normal_options(s->model), wanted = th_normal_options(&s->options);
+    th_option_difference difference[TH_MAX_OPTIONS];
+    th_context *ctx = s->file->ctx;
+    if (is.layers != wanted.layers)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, s->file->operation, "the model's .layers is %lld, %.300s has %lld",
+                       (long long)is.layers, s->file->path, (long long)wanted.layers);
+    if (th_options_compare(&is, &wanted, difference) > 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, s->file->operation, "the model's %s is %g, %.300s has %g",
+                       difference[0].name, difference[0].a, s->file->path, difference[0].b);
+    return TH_OK;
+}
+
+/* Reads the options, and compares the file with them. th_layers_release releases their arrays in each case. */
+static th_status read_description(source *s)
+{
+    s->architecture = th_gguf_architecture_of(s->file);
+    if (s->architecture == NULL || !th_gguf_check_vocabulary(s->file) ||
+        th_gguf_read_options(s->file, s->architecture, &s->options) != TH_OK)
+        return th_error_code(s->file->ctx);
+    s->family = th_gguf_family(s->architecture);
+    return s->model ? check_model(s) : TH_OK;
 }
 
 static th_module *load_model(source *s)
 {
     th_context *ctx = s->file->ctx;
     th_module *model = NULL;
-    s->architecture = th_gguf_architecture_of(s->file);
-    if (s->architecture == NULL || !th_gguf_check_vocabulary(s->file) ||
-        th_gguf_read_options(s->file, s->architecture, &s->options) != TH_OK)
-        return NULL;
-    s->family = th_gguf_family(s->architecture);
-    if (compare_shapes(s) == TH_OK)
+    if (read_description(s) == TH_OK && compare_shapes(s) == TH_OK)
         model = new_model(s);
     if (model && !th_failed(ctx))
         read_all_values(s, model);
@@ -226,13 +250,13 @@ static th_module *load_model(source *s)
     return NULL;
 }
 
-th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options)
+static th_module *load_file(th_context *ctx, const char *operation, const char *path, const th_gguf_load_options *given,
+                            const th_language_model_options *model)
 {
-    static const char operation[] = "language_model_from_gguf";
     th_gguf file;
-    source s = {.file = &file};
-    if (options)
-        s.given = *options;
+    source s = {.file = &file, .model = model};
+    if (given)
+        s.given = *given;
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (s.given.type != TH_FLOAT32 && !th_is_storage_type(s.given.type)) {
@@ -241,7 +265,54 @@ th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const 
     }
     if (!th_gguf_open(&file, ctx, operation, path))
         return NULL;
-    th_module *model = load_model(&s);
+    th_module *loaded = load_model(&s);
     th_gguf_close(&file);
-    return model;
+    return loaded;
+}
+
+th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options)
+{
+    return load_file(ctx, "language_model_from_gguf", path, options, NULL);
+}
+
+/* -- in place of a folder: folder.h -- */
+
+th_module *th_gguf_load_as_folder(th_context *ctx, const char *operation, const char *path,
+                                  const th_folder_load_options *options)
+{
+    const th_gguf_load_options given = {options->stored, options->frozen, options->type, options->no_mapping};
+    return load_file(ctx, operation, path, &given, options->model);
+}
+
+th_status th_gguf_load_into(th_module *model, const char *operation, const char *path)
+{
+    th_context *ctx = model->ctx;
+    th_gguf file;
+    source s = {.file = &file, .model = th_language_model_options_of(model)};
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return th_error_code(ctx);
+    if (read_description(&s) == TH_OK && compare_shapes(&s) == TH_OK)
+        read_all_values(&s, model);
+    th_layers_release(ctx, &s.options);
+    th_gguf_close(&file);
+    return th_error_code(ctx);
+}
+
+th_status th_gguf_describe(th_context *ctx, const char *operation, const char *path, th_foreign_config *described)
+{
+    th_gguf file;
+    source s = {.file = &file};
+    int64_t end = -1;
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return th_error_code(ctx);
+    if (read_description(&s) == TH_OK && th_gguf_integer(&file, TH_GGUF_END_TOKEN, 0, s.options.vocabulary - 1, &end))
+        *described = (th_foreign_config){.family = th_family_find(s.architecture->family),
+                                         .options = s.options,
+                                         .end_token = end,
+                                         .end_tokens = {end},
+                                         .n_end_tokens = end >= 0};
+    else
+        th_layers_release(ctx, &s.options);
+    th_gguf_close(&file);
+    return th_error_code(ctx);
 }

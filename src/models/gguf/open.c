@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "models/core/context.h"
 #include "models/core/files.h"
 #include "models/files/mapping.h"
 #include "models/gguf/file.h"
+#include "models/gguf/folder.h"
 
 static bool fail_memory(const th_gguf *file, size_t bytes)
 {
@@ -432,4 +434,19 @@ th_status th_gguf_read(const th_gguf *file, const th_gguf_tensor *tensor, void *
     if (th_part_read(file->ctx, &part, to) || read_bytes(file, part.begin, to, part.bytes)) /* which finds the reason */
         return TH_OK;
     return th_error_code(file->ctx);
+}
+
+bool th_gguf_is_file(const char *path)
+{
+    struct stat status;
+    const char *problem;
+    int64_t bytes;
+    char magic[4];
+    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    FILE *file = th_regular_open(path, &bytes, &problem);
+    const bool found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+    if (file)
+        fclose(file);
+    return found;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/gguf/folder.h"
 #include "models/gguf/tokenizer.h"
 #include "models/text/characters.h"
 #include "tapehead/gguf.h"
@@ -448,4 +449,38 @@ th_status th_gguf_begin_token(th_context *ctx, const char *path, int64_t *token)
 th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token)
 {
     return read_token(ctx, path, TH_GGUF_END_TOKEN, "gguf_end_token", token);
+}
+
+/* -- in place of a folder: folder.h -- */
+
+/* Returns the text of the token that the key names; NULL without one, or with the error pending. */
+static json_t *token_json(const th_gguf *file, const char *key)
+{
+    const reading r = {.file = file, .tokens = th_gguf_array(file, "tokenizer.ggml.tokens", TH_GGUF_STRING)};
+    int64_t id = -1;
+    if (r.tokens == NULL || !th_gguf_integer(file, key, 0, (int64_t)r.tokens->count - 1, &id) || id < 0)
+        return NULL;
+    const char *at = r.tokens->bytes, *text = NULL;
+    size_t bytes = 0;
+    for (int64_t i = 0; i <= id; i++)
+        text = th_gguf_next_string(&at, &bytes);
+    return text_json(&r, "token", id, text, bytes);
+}
+
+th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, json_t **begin, json_t **end)
+{
+    static const char operation[] = "chat_template";
+    th_gguf file;
+    const char *found = NULL;
+    size_t bytes = 0;
+    *begin = *end = NULL;
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return th_error_code(ctx);
+    if (th_gguf_text(&file, "tokenizer.chat_template", &found, &bytes) && bytes > 0 &&
+        !th_text_append(jinja, found, bytes))
+        (void)th_fail_memory(ctx, operation, bytes);
+    *begin = token_json(&file, TH_GGUF_BEGIN_TOKEN);
+    *end = token_json(&file, TH_GGUF_END_TOKEN);
+    th_gguf_close(&file);
+    return th_error_code(ctx);
 }

@@ -3,6 +3,7 @@
 
 #include "models/core/context.h"
 #include "models/families/family.h"
+#include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face.h"
 #include "tapehead/hugging_face.h"
 
@@ -19,6 +20,8 @@ th_status th_hugging_face_read_config(th_context *ctx, const char *operation, co
                                       th_foreign_config *described)
 {
     char path[TH_MAX_PATH];
+    if (th_gguf_is_file(folder))
+        return th_gguf_describe(ctx, operation, folder, described);
     return th_hugging_face_path(ctx, operation, folder, "config.json", path)
                ? th_foreign_config_read(ctx, operation, path, described)
                : th_error_code(ctx);

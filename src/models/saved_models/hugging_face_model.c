@@ -2,6 +2,7 @@
  * before that model takes memory. A frozen model gets its weights in their final type, one tensor after another. */
 #include "models/core/context.h"
 #include "models/families/placing.h"
+#include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face_source.h"
 #include "models/saved_models/shapes_first.h"
 #include "tapehead/tape.h"
@@ -136,6 +137,8 @@ static th_module *load_model(th_context *ctx, const char *folder, const th_folde
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(given->type));
         return NULL;
     }
+    if (th_gguf_is_file(folder))
+        return th_gguf_load_as_folder(ctx, operation, folder, given);
     th_module *model = th_folder_open(&s) ? make_model(&s, given) : NULL;
     th_folder_close(&s);
     if (model == NULL || !th_failed(ctx))

@@ -367,11 +367,15 @@ START_TEST(types_of_tensors)
     static const struct {
         uint32_t code, numbers, bytes;
         const char *name;
-    } types[] = {{0, 1, 4, "F32"},       {1, 1, 2, "F16"},       {2, 32, 18, "Q4_0"},    {3, 32, 20, "Q4_1"},
-                 {6, 32, 22, "Q5_0"},    {7, 32, 24, "Q5_1"},    {8, 32, 34, "Q8_0"},    {9, 32, 36, "Q8_1"},
-                 {10, 256, 84, "Q2_K"},  {11, 256, 110, "Q3_K"}, {12, 256, 144, "Q4_K"}, {13, 256, 176, "Q5_K"},
-                 {14, 256, 210, "Q6_K"}, {15, 256, 292, "Q8_K"}, {24, 1, 1, "I8"},       {25, 1, 2, "I16"},
-                 {26, 1, 4, "I32"},      {27, 1, 8, "I64"},      {28, 1, 8, "F64"},      {30, 1, 2, "BF16"}};
+    } types[] = {{0, 1, 4, "F32"},         {1, 1, 2, "F16"},        {2, 32, 18, "Q4_0"},      {3, 32, 20, "Q4_1"},
+                 {6, 32, 22, "Q5_0"},      {7, 32, 24, "Q5_1"},     {8, 32, 34, "Q8_0"},      {9, 32, 36, "Q8_1"},
+                 {10, 256, 84, "Q2_K"},    {11, 256, 110, "Q3_K"},  {12, 256, 144, "Q4_K"},   {13, 256, 176, "Q5_K"},
+                 {14, 256, 210, "Q6_K"},   {15, 256, 292, "Q8_K"},  {24, 1, 1, "I8"},         {25, 1, 2, "I16"},
+                 {26, 1, 4, "I32"},        {27, 1, 8, "I64"},       {28, 1, 8, "F64"},        {30, 1, 2, "BF16"},
+                 {16, 256, 66, "IQ2_XXS"}, {17, 256, 74, "IQ2_XS"}, {18, 256, 98, "IQ3_XXS"}, {19, 256, 50, "IQ1_S"},
+                 {20, 32, 18, "IQ4_NL"},   {21, 256, 110, "IQ3_S"}, {22, 256, 82, "IQ2_S"},   {23, 256, 136, "IQ4_XS"},
+                 {29, 256, 56, "IQ1_M"},   {34, 256, 54, "TQ1_0"},  {35, 256, 66, "TQ2_0"},   {39, 32, 17, "MXFP4"},
+                 {40, 64, 36, "NVFP4"}};
     gguf_tensor *last = &parts.tensor[parts.n_tensors - 1];
     char words[200];
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -387,8 +391,8 @@ START_TEST(types_of_tensors)
         snprintf(words, sizeof words, "but rows of %s are multiples of %u numbers", types[i].name, types[i].numbers);
         expect_refused(words);
     }
-    last->type = 29;
-    expect_refused("has the type 29, which is not known");
+    last->type = 4;
+    expect_refused("has the type 4, which is not known");
     last->type = 0;
     last->size[0] = UINT64_C(1) << 62;
     expect_refused("is too large");

@@ -6,7 +6,9 @@
 
 #include "models/core/context.h"
 #include "models/core/files.h"
+#include "models/gguf/folder.h"
 #include "models/text/json/readers.h"
+#include "tapehead/gguf.h"
 
 static const char operation[] = "tokenizer_load";
 
@@ -235,7 +237,7 @@ th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
     if (!th_usable_context(ctx, operation) || !check_path(ctx, path, &status))
         return NULL;
     if (!S_ISDIR(status.st_mode))
-        return load_json(ctx, path);
+        return th_gguf_is_file(path) ? th_tokenizer_from_gguf(ctx, path) : load_json(ctx, path);
     th_tokenizer *t = load_folder(ctx, path);
     if (t == NULL || (!in_folder(ctx, path, "config.json", config) && !th_failed(ctx)))
         return t;
