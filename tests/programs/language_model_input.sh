@@ -19,19 +19,29 @@ tune() {
 for words in 'chat nowhere' 'sample nowhere' 'eval nowhere' 'resume nowhere' 'tune nowhere data.jsonl run' 'export nowhere out'; do
     expect 2 'No such file or directory' "$program" $words
 done
-for words in 'chat one.gguf' 'sample one.gguf' 'tune one.gguf data.jsonl run'; do
-    expect 2 'it is a GGUF file' "$program" $words
-done
 expect 2 'are for runs; this is a GGUF file' "$program" export one.gguf opened --last
 expect 0 'wrote: opened/tokenizer.json' "$program" export one.gguf opened
 grep -q '"eos_token": "<|endoftext|>"' opened/tokenizer_config.json || fail "the end of a text is lost: $(cat opened/tokenizer_config.json)"
 expect 2 'the file does not begin with GGUF' "$program" export text.gguf shortened
-for folder in model opened; do
+for folder in model opened one.gguf; do
     expect 0 'loss=' "$program" eval $folder --text text
     sed -n 's/.*\(loss=[^ ]*\).*/\1/p' said >loss_$folder
 done
 cmp loss_model loss_opened || fail "the model of a GGUF file has another loss"
+cmp loss_model loss_one.gguf || fail "eval of a GGUF file has another loss"
 expect 0 '' tune opened data.jsonl tuned
+
+# -- a GGUF file in place of a folder --
+for command in 'sample one.gguf --tokens 5' 'train --from one.gguf text trained --steps 2 --batch 2 --length 32 --sample-tokens 0'; do
+    expect 0 '' "$program" $command
+done
+echo 'cat 1 is' | expect 0 '' "$program" chat one.gguf --tokens 5
+for options in '--lora 2' '--lora 0'; do
+    expect 0 '' tune opened data.jsonl tuned_folder $options --force
+    expect 0 '' tune one.gguf data.jsonl tuned_file $options --force
+    expect 0 '' "$program" resume tuned_file --steps 3
+    grep -q '"eos_token": "<|endoftext|>"' tuned_file/tokenizer_config.json || fail "a run of a GGUF file has no eos_token"
+done
 
 # -- the token that begins a text, which no tokenizer adds: from a folder to a GGUF file, back, and through tune --
 cp -r model begun
