@@ -1,0 +1,68 @@
+"""Checks a list of operations and writes a CSV with one row for each operation and type."""
+
+import argparse
+import csv
+import signal
+import time
+
+import tapehead
+
+LIMIT = 8  # seconds for one operation
+
+
+class Timeout(Exception):
+    pass
+
+
+def _alarm(*_):
+    raise Timeout("time limit")
+
+
+def verdict_of(run):
+    """Calls run, which returns reports one by one. Returns (verdict, number of comparisons, text) of the worst one."""
+    order = ("right", "nothing compared", "cannot tell", "wrong")
+    worst, checked, text = None, 0, ""
+    signal.signal(signal.SIGALRM, _alarm)
+    signal.alarm(LIMIT)
+    try:
+        for report in run():
+            checked += report.checked
+            if report.verdict == "could not run":
+                return "could not run", checked, report.text
+            if worst is None or order.index(report.verdict) > order.index(worst):
+                worst, text = report.verdict, report.text
+    except Timeout:
+        if worst is None:
+            worst, text = "not run", "time limit"
+    except Exception as error:
+        if worst is None:
+            worst, text = "not run", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+    return worst or "not run", checked, text or ("no differentiable sample" if worst is None else "")
+
+
+def main(library, version, operations):
+    """operations yields (name, type, function that yields reports)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", help="CSV file")
+    parser.add_argument("--only", default="", help="names that contain this")
+    options = parser.parse_args()
+    counts = {}
+    begin = time.time()
+    with open(options.out, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("library", "version", "operation", "type", "verdict", "comparisons", "text"))
+        for name, dtype, run in operations:
+            if options.only not in name:
+                continue
+            verdict, checked, text = verdict_of(run)
+            writer.writerow((library, version, name, dtype, verdict, checked, " / ".join(text.split("\n"))[:400]))
+            file.flush()
+            counts[dtype, verdict] = counts.get((dtype, verdict), 0) + 1
+    for (dtype, verdict), n in sorted(counts.items()):
+        print(f"{library} {version} {dtype}: {verdict}: {n}")
+    print(f"{time.time() - begin:.0f} s")
+
+
+__all__ = ["main", "tapehead"]
