@@ -47,6 +47,7 @@ def main(library, version, operations):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", help="CSV file")
     parser.add_argument("--only", default="", help="names that contain this")
+    parser.add_argument("--type", default="", help="float64 or float32; otherwise all that the list has")
     options = parser.parse_args()
     counts = {}
     begin = time.time()
@@ -54,7 +55,7 @@ def main(library, version, operations):
         writer = csv.writer(file)
         writer.writerow(("library", "version", "operation", "type", "verdict", "comparisons", "text"))
         for name, dtype, run in operations:
-            if options.only not in name:
+            if options.only not in name or options.type not in dtype:
                 continue
             verdict, checked, text = verdict_of(run)
             writer.writerow((library, version, name, dtype, verdict, checked, " / ".join(text.split("\n"))[:400]))
