@@ -6,7 +6,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path("..")
-SOURCES = ["src/kernels/dtype.c", "src/tensor/format.c", "src/checker/engine/*.c", "src/checker/function/*.c"]
+SOURCES = pathlib.Path("sources.txt").read_text().split()
 
 
 class BuildLibrary(build_ext):

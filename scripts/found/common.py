@@ -7,7 +7,7 @@ import time
 
 import tapehead
 
-LIMIT = 8  # seconds for one operation
+LIMIT = 4  # seconds for one operation
 
 
 class Timeout(Exception):
