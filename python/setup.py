@@ -1,16 +1,21 @@
-"""Builds the checker's shared library from the sources of this repository: only those that need no tensor and no tape."""
+"""Builds the checker's shared library from the two files that scripts/amalgamate.sh --check makes of this repository."""
 
 import pathlib
+import subprocess
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-ROOT = pathlib.Path("..")
-SOURCES = pathlib.Path("sources.txt").read_text().split()
+SCRIPT = pathlib.Path("..", "scripts", "amalgamate.sh")
+FILES = pathlib.Path("build", "check")
 
 
 class BuildLibrary(build_ext):
     """The library is not a Python module: it has no init function, and its name has no tag of a Python version."""
+
+    def run(self):
+        subprocess.run(["sh", SCRIPT, "--check", FILES], check=True)
+        super().run()
 
     def get_ext_filename(self, fullname):
         return fullname.replace(".", "/") + ".so"
@@ -21,10 +26,9 @@ class BuildLibrary(build_ext):
 
 check = Extension(
     "tapehead._check",
-    ["tapehead/bridge.c"] + [str(path) for pattern in SOURCES for path in sorted(ROOT.glob(pattern))],
-    include_dirs=[str(ROOT / "include"), str(ROOT / "src")],
-    define_macros=[("_DEFAULT_SOURCE", None)],
-    extra_compile_args=["-std=c11", "-fvisibility=hidden", "-g0"],
+    ["tapehead/bridge.c", str(FILES / "tapehead_check.c")],
+    include_dirs=[str(FILES)],
+    extra_compile_args=["-std=c99", "-fvisibility=hidden", "-g0"],
     libraries=["m"],
 )
 setup(packages=["tapehead"], ext_modules=[check], cmdclass={"build_ext": BuildLibrary})

@@ -1,5 +1,5 @@
 /* Calls th_check_function for Python: only pointers and numbers cross the border, so that no structure is described twice. */
-#include "tapehead/check_function.h"
+#include "tapehead_check.h"
 
 #include <string.h>
 

@@ -13,9 +13,9 @@ root, compiler = pathlib.Path(sys.argv[1]), sys.argv[2]
 with tempfile.TemporaryDirectory() as folder:
     package = pathlib.Path(folder) / "tapehead"
     shutil.copytree(root / "python" / "tapehead", package, ignore=shutil.ignore_patterns("*.so"))
-    patterns = (root / "python" / "sources.txt").read_text().split()
-    sources = [path for pattern in patterns for path in root.glob(pattern)] + [package / "bridge.c"]
-    options = ["-std=c11", "-D_DEFAULT_SOURCE", f"-I{root}/include", f"-I{root}/src", "-fPIC", "-shared"]
+    subprocess.run(["sh", root / "scripts" / "amalgamate.sh", "--check", folder], check=True)
+    sources = [package / "bridge.c", pathlib.Path(folder) / "tapehead_check.c"]
+    options = ["-std=c99", f"-I{folder}", "-fPIC", "-shared"]
     subprocess.run([compiler, *options, *sources, "-lm", "-o", package / "_check.so"], check=True)
     sys.path.insert(0, folder)
     from tapehead import library
