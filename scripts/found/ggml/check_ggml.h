@@ -1,11 +1,11 @@
-/* Checks the gradient of a ggml graph against central differences with tapehead_check.h (scripts/amalgamate.sh --check OUT).
+/* Checks the gradient of a ggml graph against central differences with the two files of scripts/amalgamate.sh --check.
  *
  *     struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 4), *inputs[] = {x};
  *     ... fill x ...
  *     if (check_ggml("silu", inputs, 1, ggml_silu(ctx, x), NULL, &report))
  *         puts(report.text);
  *
- * The graph can have one node or many. Include ggml.h, ggml-cpu.h and tapehead_check.h before this file. */
+ * The graph can have one node or many. Include ggml's headers and the checker's before this file. */
 #ifndef CHECK_GGML_H
 #define CHECK_GGML_H
 
