@@ -1,5 +1,5 @@
 #!/bin/sh
-# found.sh LIBRARY OUT: checks the operations of torch, jax, autograd, tinygrad, mlx or ggml, and writes a CSV with their verdicts.
+# found.sh LIBRARY OUT: checks the operations of torch, jax, autograd, tinygrad, mlx, paddle or ggml, and writes a CSV with their verdicts.
 # Installs the library and the checker into ~/.cache/tapehead/found once. docs/found.md describes the results.
 # ggml is the CPU part of the sources that the package llama-cpp-python contains; it needs cmake and a compiler for C++.
 set -eu
@@ -13,8 +13,9 @@ jax) packages="jax==0.10.2" ;;
 autograd) packages="autograd==1.9.1 scipy" ;;
 tinygrad) packages="tinygrad==0.14.0 numpy" ;;
 mlx) packages="mlx[cpu]==0.32.4 numpy" ;;
+paddle) packages="paddlepaddle==3.3.1 numpy" ;;
 ggml) packages= ;;
-*) refuse "the library is torch, jax, autograd, tinygrad, mlx or ggml, not $1" ;;
+*) refuse "the library is torch, jax, autograd, tinygrad, mlx, paddle or ggml, not $1" ;;
 esac
 environment=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/found/$1
 
