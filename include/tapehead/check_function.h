@@ -24,8 +24,8 @@ enum { TH_MAX_PORTS = 16 };
 
 /* An array that a function reads or writes. */
 typedef struct th_buffer {
-    void *
-        data; /* not NULL, also without elements. In din, or as a tangent, NULL for an input that is not differentiated */
+    /* Not NULL, also without elements. In din, or as a tangent, NULL for an input that is not differentiated. */
+    void *data;
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];

@@ -1,4 +1,5 @@
-/* Checks the scales of blocks, which are float16. A scale that is infinite or NaN makes all numbers of the block NaN. Numbers of other types may be infinite or NaN, as in transformers and llama.cpp. */
+/* Checks the scales of blocks, which are float16. A scale that is infinite or NaN makes all numbers of the block NaN.
+ * Numbers of other types may be infinite or NaN, as in transformers and llama.cpp. */
 #include "models/gguf/blocks.h"
 
 #include <string.h>
