@@ -101,13 +101,13 @@ typedef struct th_function {
     void (*set_seed)(void *user, uint64_t seed);
 } th_function;
 
-/* Returns a function with a backward. */
-static inline th_function th_function_of(const char *name, th_function_forward *forward, th_function_backward *backward,
-                                         void *user, int n_inputs, const th_port *inputs, int n_outputs,
-                                         const th_port *outputs)
+/* Returns a function with a backward. (A trailing _ keeps -Wshadow quiet where a program has the same names.) */
+static inline th_function th_function_of(const char *name, th_function_forward *forward_,
+                                         th_function_backward *backward_, void *user, int n_inputs,
+                                         const th_port *inputs_, int n_outputs, const th_port *outputs_)
 {
-    th_function function = {name,   forward, backward, NULL,      NULL,  user,
-                            inputs, outputs, n_inputs, n_outputs, false, NULL};
+    th_function function = {name,    forward_, backward_, NULL,      NULL,  user,
+                            inputs_, outputs_, n_inputs,  n_outputs, false, NULL};
     return function;
 }
 
