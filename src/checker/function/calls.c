@@ -77,7 +77,8 @@ void th_run_set_exact(th_run *run)
 
 /* -- the state around a call -- */
 
-enum { TH_THOROUGH_CALLS = 16 }; /* calls of each function after which all inputs are compared */
+/* Calls of each function after which all inputs are compared. Less if there are very many elements, to save time. */
+enum { TH_THOROUGH_CALLS = 16, TH_THOROUGH_CALLS_OF_MANY = 4, TH_MANY_COMPARED = 1000000 };
 
 /* What a call must not change. */
 typedef struct guarded_call {
@@ -96,7 +97,8 @@ static bool is_given(const th_memory *memory)
 
 static void begin_call(th_run *run, guarded_call *call, int64_t calls)
 {
-    call->thorough = calls <= TH_THOROUGH_CALLS;
+    const bool many = run->engine.columns + run->engine.rows > TH_MANY_COMPARED;
+    call->thorough = calls <= (many ? TH_THOROUGH_CALLS_OF_MANY : TH_THOROUGH_CALLS);
     for (int s = 0; s < 3 && call->thorough; s++)
         for (int i = 0; i < call->count[s]; i++)
             call->sum[s][i] = is_given(&call->read[s][i]) ? th_memory_sum(&call->read[s][i]) : 0;

@@ -105,18 +105,23 @@ static bool repeat(th_run *run, bool backward)
  * times the variance of the noise (Hamming 1973; More and Wild 2011). */
 enum { TH_NOISE_POINTS = 8 };
 
-/* Writes x + t * s * r to all elements of every checked input, where r is a random sign and s is a size of the input's
- * rounding. */
-static void move_all(th_run *run, const double *start, double t, uint64_t seed)
+/* Chooses a random sign times a size of the input's rounding for all elements of every checked input. */
+static void choose_direction(th_run *run, const double *start, double *direction)
 {
     const double unit = (run->engine.kind == TH_KIND_FLOAT32 ? 1024 : 8) * run->engine.epsilon;
-    uint64_t random = seed;
+    for (int64_t c = 0; c < run->engine.columns; c++) {
+        const double size = unit * fmax(fabs(start[c]), 0.25);
+        direction[c] = th_splitmix64(&run->engine.random) & 1 ? size : -size;
+    }
+}
+
+static void move_all(th_run *run, const double *start, const double *direction, double t)
+{
     for (int i = 0; i < run->function->n_inputs; i++) {
         th_variable *x = &run->variable[i];
-        for (int64_t e = 0; x->checked && e < x->numel; e++, start++) {
-            const double sign = th_splitmix64(&random) & 1 ? 1 : -1;
-            run->engine.calls->set_element(&run->engine, x, e, *start + sign * t * unit * fmax(fabs(*start), 0.25));
-        }
+        if (x->checked)
+            run->engine.calls->move(&run->engine, x, 0, x->numel, start + x->first_column, direction + x->first_column,
+                                    t);
     }
 }
 
@@ -152,17 +157,19 @@ bool th_run_measure_noise(th_engine *engine)
         engine->noise = th_run_allocate(run, rows);
     if (engine->noise == NULL || engine->kind == TH_KIND_FLOAT64)
         return engine->noise != NULL;
-    double *start = th_run_allocate(run, engine->columns), *values = th_run_allocate(run, TH_NOISE_POINTS * rows);
+    double *start = th_run_allocate(run, 2 * engine->columns), *values = th_run_allocate(run, TH_NOISE_POINTS * rows);
+    double *direction = start ? start + engine->columns : NULL;
     bool good = start && values;
-    if (good)
+    if (good) {
         copy_inputs(run, start);
-    const uint64_t seed = th_splitmix64(&engine->random);
+        choose_direction(run, start, direction);
+    }
     for (int p = 0; p < TH_NOISE_POINTS && good; p++) {
-        move_all(run, start, p - TH_NOISE_POINTS / 2, seed);
+        move_all(run, start, direction, p - TH_NOISE_POINTS / 2);
         good = engine->calls->compute_output(engine, values + p * rows);
     }
-    if (start)
-        move_all(run, start, 0, seed);
+    if (start && values)
+        move_all(run, start, direction, 0);
     if (good)
         compute_noise(engine, values);
     free(start);
