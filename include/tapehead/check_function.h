@@ -145,6 +145,10 @@ typedef struct th_function_report {
 
 /* Checks the derivative of a function against central differences. report may be NULL.
  *
+ * Some wrong rules stay hidden: a branch that no input reaches, a range of inputs so small that random ones miss it, a
+ * mistake that is smaller than the tolerance, and wrong numbers for infinite inputs or NaN. Give values to the ports for
+ * the first two.
+ *
  * Returns TH_OK if it is right. Returns TH_ERROR_VALUE if it is wrong, if the check cannot tell, or if there was nothing
  * to compare; report->verdict says which. Returns TH_ERROR_ARGUMENT or TH_ERROR_MEMORY if the check could not run;
  * report->text has the reason. */
