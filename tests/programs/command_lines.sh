@@ -115,6 +115,8 @@ check_end "$examples/attention_backward" --causal --heads 2 --dropout 0.3
 check_next
 check_end "$examples/gradcheck_your_op"
 check_next
+check_end "$examples/check_functions"
+check_next
 check_end "$lessons/1_chain_rule"
 check_next
 
