@@ -28,12 +28,12 @@ TH_INLINE vec interpolate(vec moment, vec x, real beta, real rate)
                         : vec_mul_add(moment - x, vec_broadcast(beta), x);
 }
 
-/* Updates one register. largest: NULL without AMSGrad. */
+/* Updates one register. largest: NULL without AMSGrad. vec_rounded: both branches of interpolate use the square. */
 TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m, vec *v, vec *largest)
 {
     const vec g = vec_clamp((gradient + *p * a->decay) * a->scale, -adam_limit, adam_limit);
     *m = interpolate(*m, g, a->beta1, a->rate1);
-    *v = interpolate(*v, g * g, a->beta2, a->rate2);
+    *v = interpolate(*v, vec_rounded(g * g), a->beta2, a->rate2);
     if (largest)
         *largest = vec_maximum(*largest, *v);
     const vec root = vec_sqrt((largest ? *largest : *v) * a->second_scale + a->eps_inside) + a->eps_outside;
