@@ -26,9 +26,9 @@ typedef struct th_gguf_load_options {
                         th_folder_load_options, tapehead/hugging_face.h */
 } th_gguf_load_options;
 
-/* Returns the model in a file of version 2 or 3. Types of tensors: F32, F64, F16, BF16, Q8_0 and Q4_0; they become
- * the context's default type unless options ask for stored weights. The model has no dropout. options may be NULL.
- * Returns NULL with the error pending. */
+/* Returns the model in a file of version 2 or 3. Types of tensors: F32, F64, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1,
+ * Q2_K to Q6_K, IQ4_NL and IQ4_XS, in any mixture. They become the context's default type unless options ask for
+ * stored weights. The model has no dropout. options may be NULL. Returns NULL with the error pending. */
 TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
 
 /* Returns the tokenizer in a file. tokenizer.ggml.model is "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE with

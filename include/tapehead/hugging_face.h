@@ -7,7 +7,9 @@
  *
  * gives the same logits. th_tokenizer_load and th_tokenizer_save handle the tokenizer in such a folder. Errors are
  * TH_ERROR_FILE: for files that are damaged or cannot be read, and for features that this library does not have. No
- * setting that changes a result is ignored. */
+ * setting that changes a result is ignored.
+ *
+ * The functions that read a folder also take the path of a GGUF file (tapehead/gguf.h). */
 #ifndef TAPEHEAD_HUGGING_FACE_H
 #define TAPEHEAD_HUGGING_FACE_H
 

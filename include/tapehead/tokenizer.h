@@ -71,7 +71,7 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
 
 /* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.json and merges.txt: GPT-2's two files, with
  * GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). path may also be a file in the format of
- * tokenizer.json. Supported:
+ * tokenizer.json, or a GGUF file (th_tokenizer_from_gguf). Supported:
  *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of
  *                   them
  *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, and a Sequence of them

@@ -1,4 +1,4 @@
-/* GGUF files in place of the folders of transformers: the functions that read a model, its options, its tokenizer or its
+/* GGUF files in place of folders of transformers. The functions that read a model, its options, its tokenizer or its
  * chat template from a folder also take the path of a GGUF file. */
 #ifndef TH_MODELS_GGUF_FOLDER_H
 #define TH_MODELS_GGUF_FOLDER_H
@@ -20,8 +20,8 @@ th_module *th_gguf_load_as_folder(th_context *ctx, const char *operation, const 
                                   const th_folder_load_options *options);
 /* Reads the weights into a model. */
 th_status th_gguf_load_into(th_module *model, const char *operation, const char *path);
-/* Appends the chat template to jinja, if the file has one, and sets *begin and *end to the texts of the tokens that
- * begin and end a text, which the caller releases with json_decref; NULL: none. */
+/* Appends the chat template to jinja, if the file has one. Sets *begin and *end to the texts of the tokens that begin
+ * and end a text; NULL: the file has no such token. The caller releases them with json_decref. */
 th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, json_t **begin, json_t **end);
 
 #endif

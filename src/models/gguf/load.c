@@ -22,7 +22,7 @@ typedef struct source {
     th_family family;
     th_language_model_options options;
     th_gguf_load_options given;
-    const th_language_model_options *model; /* the options of the model that is made; NULL: those of the file */
+    const th_language_model_options *model; /* the options of the model that is made; NULL: the file's options */
 } source;
 
 /* -- comparing -- */
@@ -209,7 +209,7 @@ static th_module *new_model(const source *s)
     return model;
 }
 
-/* Checks that the options of a model are those of the file, except what matters only in training. */
+/* Checks that a model has the file's options, except what matters only in training. */
 static th_status check_model(const source *s)
 {
     const th_language_model_options is = th_normal_options(s->model), wanted = th_normal_options(&s->options);

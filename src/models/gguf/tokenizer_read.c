@@ -248,7 +248,7 @@ static bool find_prefix(const reading *r, bool *prefix)
     return r->kind != SCORES || th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", prefix);
 }
 
-/* Returns the text of the unknown token; NULL if there is none, or with the error pending. *made: it was read. */
+/* Returns the text of the unknown token, or null. Sets *made to false after an error. */
 static json_t *unknown_json(const reading *r, bool *made)
 {
     static const char key[] = "tokenizer.ggml.unknown_token_id";

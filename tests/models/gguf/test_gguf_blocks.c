@@ -63,11 +63,18 @@ enum { TOKENS = 8, WIDTH = 256 };
 /* Writes a file whose embedding has the format: its rows are the blocks of the fixture, again and again. */
 static void write_file(int i)
 {
-    th_language_model_options o = {.vocabulary = TOKENS, .length = 8, .layers = 1, .heads = 4, .width = WIDTH};
-    o.block.norm = TH_RMS_NORM;
-    o.block.gated = o.block.scores.rotary = o.block.no_attention_bias = o.block.no_mlp_bias = true;
-    o.block.activation = TH_SILU;
-    o.block.no_output_bias = true;
+    const th_language_model_options o = {.vocabulary = TOKENS,
+                                         .length = 8,
+                                         .layers = 1,
+                                         .heads = 4,
+                                         .width = WIDTH,
+                                         .positions = TH_POSITIONS_NONE,
+                                         .block = {.norm = TH_RMS_NORM,
+                                                   .gated = true,
+                                                   .activation = TH_SILU,
+                                                   .mlp_width = 64,
+                                                   .no_bias = true,
+                                                   .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_HALVES}}};
     th_module *model = th_language_model_new(ctx, &o);
     no_error();
     ck_assert_int_eq(
