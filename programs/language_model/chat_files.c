@@ -120,11 +120,13 @@ static void add_gguf_settings_files(trainer *t, const char *path, chat_files *c)
     *c = made;
 }
 
-/* Returns whether the base's template is another kind than --chat. An unknown template may be of that kind. */
+/* Returns whether the base's template is another kind than --chat. A template of no known kind (jinja) may write the
+ * same text. */
 static bool contradicts_chat_option(trainer *t)
 {
     const th_chat_template *base = th_chat_template_load(t->ctx, chosen.from);
-    const bool differs = base && chosen.chat && strcmp(th_chat_template_kind(base), chosen.chat) != 0;
+    const bool known = base && strcmp(th_chat_template_kind(base), "jinja") != 0;
+    const bool differs = known && chosen.chat && strcmp(th_chat_template_kind(base), chosen.chat) != 0;
     if (differs)
         fprintf(stderr, PROGRAM ": the chat template in %s is of the kind %s; the run keeps %s, and no template\n",
                 chosen.from, th_chat_template_kind(base), chosen.chat);

@@ -118,7 +118,8 @@ th_chat_template *load_chat_template(trainer *t, const char *folder)
     if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE && chosen.chat == NULL)
         refuse_template(t);
     require_no_error(t);
-    if (th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
+    const bool known = strcmp(th_chat_template_kind(chat), "jinja") != 0;
+    if (known && th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
         chat = th_chat_template_new(t->ctx, th_chat_template_kind(chat), NULL, end);
     free(end);
     require_no_error(t);

@@ -107,7 +107,6 @@ SEEN = [
     ("zephyr", 376, 0x5ca0f12f1b8b2b61, "open-instruct"),
     ("zephyr", 336, 0xff3e9b19a2b2b0bf, "unsloth"),
     ("chatml", 368, 0xcd9478878b4f3a45, "unsloth"),
-    ("chatml", 2902, 0x8cdac4d6fdf8c063, "unsloth, Qwen 3 Instruct 2507"),
     ("llama-2", 955, 0x98b283812cf82016, "Llama 2, first version"),
     ("llama-2", 946, 0x98918ea7dbeb1eb9, "Llama 2, second version"),
     ("llama-3", 627, 0x38ea9b0a7236e68f, "axolotl"),

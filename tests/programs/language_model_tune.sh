@@ -129,14 +129,14 @@ expect 2 'must be float32, bfloat16' tune data.jsonl wrong --weights q3
 expect 2 'needs --lora' tune data.jsonl wrong --weights q8_0 --lora 0
 expect 1 'matches' tune data.jsonl wrong --lora-targets elbow
 expect 1 'the kind klingon is unknown' tune data.jsonl wrong --chat klingon
-echo '{{ messages }}' >model/chat_template.jinja
-expect 1 'is not one of those that this library knows' tune data.jsonl wrong
+echo '{{ messages' >model/chat_template.jinja
+expect 1 'chat_template.jinja, line 1, column ' tune data.jsonl wrong
 grep -q -e '--chat KIND' said || fail "no advice"
 tail -n 1 said | grep -q -e '--chat KIND' || fail "the advice comes before the error"
 mkdir temporary
 TMPDIR=$PWD/temporary
 export TMPDIR
-expect 1 'is not one of those that this library knows' "$program" eval model --text data.jsonl
+expect 1 'chat_template.jinja, line 1, column ' "$program" eval model --text data.jsonl
 echo '{' >bad.jsonl
 expect 1 'bad.jsonl, line 1' "$program" eval run --text bad.jsonl
 expect 0 'loss=' "$program" eval model --text data.jsonl --chat plain

@@ -2,6 +2,10 @@
 #ifndef TH_MODELS_CHAT_CHAT_H
 #define TH_MODELS_CHAT_CHAT_H
 
+#include <jansson.h>
+#include <time.h>
+
+#include "models/jinja/jinja.h"
 #include "tapehead/chat.h"
 
 /* In the texts of a kind: */
@@ -50,8 +54,11 @@ enum { TH_CHAT_KINDS = 30, TH_CHAT_PLAIN = 0 };
 struct th_chat_template {
     th_context *ctx;
     const th_chat_kind *kind;
-    char *bos, *eos; /* "" for a tokenizer without the token */
-    char *thinking;  /* SmolLM 3: the long system message in the file of the template; NULL if it is not known */
+    char *bos, *eos;   /* "" for a tokenizer without the token */
+    th_jinja *program; /* the template that is not of a known kind, which writes conversations; NULL: the kind does */
+    char *stop;        /* what ends an answer of the program; NULL: eos */
+    time_t now;        /* the time for the program */
+    char *thinking;    /* SmolLM 3: the long system message in the file of the template; NULL if it is not known */
 };
 
 /* A range of a text that counts for the loss: bytes begin .. end - 1. */
@@ -67,9 +74,26 @@ typedef struct th_chat_text {
 } th_chat_text;
 void th_chat_text_free(th_chat_text *text);
 
-/* Writes a conversation (render.c). */
+/* Writes a conversation (render.c). marks: finds the parts that count. */
 th_status th_chat_render(const th_chat_template *chat, const th_chat_message *messages, size_t count,
-                         const th_chat_options *options, th_chat_text *to);
+                         const th_chat_options *options, bool marks, th_chat_text *to);
+
+/* -- interpret.c -- */
+extern const th_chat_kind th_chat_interpreted;
+/* Writes a conversation by the template's program. messages: an array of objects. tools: an array, or NULL. */
+th_status th_chat_interpret(const th_chat_template *chat, json_t *messages, json_t *tools, bool prompt, bool marks,
+                            th_chat_text *to);
+/* The same for messages with a role and a content. */
+th_status th_chat_interpret_messages(const th_chat_template *chat, const th_chat_message *messages, size_t count,
+                                     bool prompt, bool marks, th_chat_text *to);
+/* Returns the tag that the program writes after an answer, such as "<|im_end|>", allocated in the context. NULL if
+ * there is none, or if it is eos. */
+char *th_chat_find_stop(const th_chat_template *chat);
+
+/* -- encode.c -- */
+/* Appends the tokens of a text, and their marks, unless marks is NULL. */
+th_status th_chat_encode_text(const th_chat_template *chat, th_tokenizer *tokenizer, const th_chat_text *written,
+                              th_token_list *tokens, th_text *marks);
 /* Whether the template and the tokenizer can be used together. */
 bool th_chat_usable(const th_chat_template *chat, const char *operation);
 

@@ -108,6 +108,19 @@ bool th_add_marks(th_text *marks, unsigned char mark, size_t count)
     return true;
 }
 
+th_status th_chat_encode_text(const th_chat_template *chat, th_tokenizer *tokenizer, const th_chat_text *written,
+                              th_token_list *tokens, th_text *marks)
+{
+    const size_t from = tokens->count;
+    th_status status = th_tokenizer_encode(tokenizer, written->text.bytes, written->text.count, tokens);
+    if (status == TH_OK && marks && !th_add_marks(marks, 0, tokens->count - from))
+        status = th_fail_memory(chat->ctx, operation, tokens->count);
+    if (status == TH_OK && marks && tokens->count > from)
+        status = mark_tokens(chat->ctx, tokenizer, written, tokens, from,
+                             (unsigned char *)marks->bytes + marks->count - (tokens->count - from));
+    return status;
+}
+
 th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const th_chat_message *messages,
                          size_t count, const th_chat_options *options, th_token_list *tokens, th_text *marks)
 {
@@ -116,15 +129,9 @@ th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *tokenizer, 
     if (tokenizer == NULL || tokens == NULL)
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer or the list of tokens is NULL");
     th_chat_text written = {0};
-    const size_t from = tokens->count;
-    th_status status = th_chat_render(chat, messages, count, options, &written);
+    th_status status = th_chat_render(chat, messages, count, options, marks != NULL, &written);
     if (status == TH_OK)
-        status = th_tokenizer_encode(tokenizer, written.text.bytes, written.text.count, tokens);
-    if (status == TH_OK && marks && !th_add_marks(marks, 0, tokens->count - from))
-        status = th_fail_memory(chat->ctx, operation, tokens->count);
-    if (status == TH_OK && marks && tokens->count > from)
-        status = mark_tokens(chat->ctx, tokenizer, &written, tokens, from,
-                             (unsigned char *)marks->bytes + marks->count - (tokens->count - from));
+        status = th_chat_encode_text(chat, tokenizer, &written, tokens, marks);
     th_chat_text_free(&written);
     return status;
 }

@@ -115,8 +115,42 @@ static th_status name_source(const example *e, th_status status)
     return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, text);
 }
 
-static th_status encode_conversation(const example *e, const json_t *messages)
+/* Whether each item of an array is an object with a role, which a program needs. */
+static th_status check_roles(const example *e, const json_t *array, const char *name)
 {
+    char problem[200];
+    const json_t *value;
+    size_t i;
+    if (json_array_size(array) == 0) {
+        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty", name);
+        return refuse(e, problem);
+    }
+    json_array_foreach (array, i, value)
+        if (!json_is_string(json_object_get(value, "role"))) {
+            snprintf(problem, sizeof problem, "message %zu of \"%s\" has no \"role\"", i + 1, name);
+            return refuse(e, problem);
+        }
+    return TH_OK;
+}
+
+/* Encodes messages by the template's program. */
+static th_status encode_by_program(const example *e, json_t *messages, json_t *tools, bool prompt,
+                                   th_token_list *tokens, th_text *marks)
+{
+    th_chat_text written = {0};
+    th_status status = th_chat_interpret(e->chat, messages, tools, prompt, marks != NULL, &written);
+    if (status == TH_OK)
+        status = th_chat_encode_text(e->chat, e->tokenizer, &written, tokens, marks);
+    th_chat_text_free(&written);
+    return name_source(e, status);
+}
+
+static th_status encode_conversation(const example *e, json_t *messages, json_t *tools)
+{
+    if (e->chat->program)
+        return check_roles(e, messages, "messages") == TH_OK
+                   ? encode_by_program(e, messages, tools, false, e->tokens, e->marks)
+                   : th_error_code(e->ctx);
     message_list list = {0};
     const th_chat_options whole = {.all_thoughts = true};
     th_status status = add_messages(e, messages, "messages", &list);
@@ -141,8 +175,32 @@ static th_status mark_completion(const example *e, size_t from, const th_token_l
                : th_fail_memory(e->ctx, operation, count);
 }
 
-static th_status encode_message_pair(const example *e, const json_t *prompt, const json_t *completion)
+/* Encodes a prompt and a completion by the template's program. */
+static th_status encode_pair_by_program(const example *e, json_t *prompt, json_t *completion, json_t *tools)
 {
+    th_token_list question = {0};
+    const size_t from = e->tokens->count;
+    th_status status = check_roles(e, prompt, "prompt");
+    if (status == TH_OK)
+        status = check_roles(e, completion, "completion");
+    json_t *all = json_copy(prompt);
+    if (status == TH_OK && (all == NULL || json_array_extend(all, completion) != 0))
+        status = th_fail_memory(e->ctx, operation, json_array_size(prompt));
+    if (status == TH_OK)
+        status = encode_by_program(e, prompt, tools, true, &question, NULL);
+    if (status == TH_OK)
+        status = encode_by_program(e, all, tools, false, e->tokens, NULL);
+    if (status == TH_OK)
+        status = mark_completion(e, from, &question);
+    json_decref(all);
+    th_token_list_free(&question);
+    return status;
+}
+
+static th_status encode_message_pair(const example *e, json_t *prompt, json_t *completion, json_t *tools)
+{
+    if (e->chat->program)
+        return encode_pair_by_program(e, prompt, completion, tools);
     message_list list = {0};
     th_token_list question = {0};
     const size_t from = e->tokens->count;
@@ -217,15 +275,16 @@ static th_status refuse_fields(const example *e, const json_t *object)
 
 static th_status encode_object(const example *e, const json_t *object)
 {
-    const json_t *messages = json_object_get(object, "messages"), *text = json_object_get(object, "text");
-    const json_t *prompt = json_object_get(object, "prompt"), *completion = json_object_get(object, "completion");
-    const json_t *tools = json_object_get(object, "tools");
-    if (json_array_size(tools) > 0 || json_is_string(tools))
-        return refuse(e, "\"tools\" are not supported");
+    json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt");
+    json_t *completion = json_object_get(object, "completion"), *tools = json_object_get(object, "tools");
+    const json_t *text = json_object_get(object, "text");
+    if (json_is_string(tools) || (e->chat->program == NULL && json_array_size(tools) > 0))
+        return refuse(e, "\"tools\" are supported as an array, for a template that is none of the known kinds");
+    tools = json_array_size(tools) > 0 ? tools : NULL;
     if (messages && !json_is_null(messages))
-        return encode_conversation(e, messages);
+        return encode_conversation(e, messages, tools);
     if (json_is_array(prompt) && json_is_array(completion))
-        return encode_message_pair(e, prompt, completion);
+        return encode_message_pair(e, prompt, completion, tools);
     if (json_is_string(prompt) && json_is_string(completion))
         return encode_text_pair(e, json_string_value(prompt), json_string_value(completion));
     if (json_is_string(text))

@@ -51,7 +51,6 @@ static const struct {
     {"zephyr", 376, UINT64_C(0x5ca0f12f1b8b2b61)},
     {"zephyr", 336, UINT64_C(0xff3e9b19a2b2b0bf)},
     {"chatml", 368, UINT64_C(0xcd9478878b4f3a45)},
-    {"chatml", 2902, UINT64_C(0x8cdac4d6fdf8c063)},
     {"llama-2", 955, UINT64_C(0x98b283812cf82016)},
     {"llama-2", 946, UINT64_C(0x98918ea7dbeb1eb9)},
     {"llama-3", 627, UINT64_C(0x38ea9b0a7236e68f)},

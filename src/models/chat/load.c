@@ -154,19 +154,26 @@ static bool read_template(folder *f, const configuration *config)
     return jinja == NULL || th_chat_append(&f->jinja, jinja, strlen(jinja));
 }
 
-/* Recognizes the template; without one it is plain. Returns NULL with the error pending. */
+/* Recognizes the template; without one it is plain. */
 static const th_chat_kind *find_kind(const folder *f)
 {
-    const th_chat_kind *kind =
-        f->has_template ? th_chat_recognize(f->jinja.bytes, f->jinja.count) : &th_chat_table[TH_CHAT_PLAIN];
-    char kinds[TH_CHAT_LIST];
-    th_chat_list_kinds(kinds);
-    if (kind == NULL)
-        th_fail(f->ctx, TH_ERROR_FILE, operation,
-                "the chat template in %.200s is not one of those that this library knows (%s). If it writes the same "
-                "text as one of them, name that kind; plain uses no template",
-                f->name, kinds);
-    return kind;
+    if (!f->has_template)
+        return &th_chat_table[TH_CHAT_PLAIN];
+    const th_chat_kind *kind = th_chat_recognize(f->jinja.bytes, f->jinja.count);
+    return kind ? kind : &th_chat_interpreted;
+}
+
+/* Parses the template, which then writes the conversations. Returns NULL with the error pending. */
+static th_chat_template *interpret(const folder *f, const char *name, th_chat_template *chat)
+{
+    chat->program = th_jinja_parse(f->ctx, operation, name, f->jinja.bytes, f->jinja.count);
+    chat->now = time(NULL);
+    if (chat->program)
+        chat->stop = th_chat_find_stop(chat);
+    if (!th_failed(f->ctx))
+        return chat;
+    th_chat_template_free(chat);
+    return NULL;
 }
 
 /* Reads the template and the texts of tokens from a GGUF file. Returns false with the error pending. */
@@ -197,6 +204,8 @@ static th_chat_template *make_template(folder *f, const char *name, configuratio
 {
     if (!read_folder(f, config))
         return NULL;
+    char jinja_name[sizeof f->name];
+    snprintf(jinja_name, sizeof jinja_name, "%s", f->name);
     const th_chat_kind *kind = name ? th_chat_find_kind(f->ctx, name) : find_kind(f);
     if (kind == NULL || (has_file(f, "special_tokens_map.json") && !read_configuration(f, map)))
         return NULL;
@@ -205,7 +214,7 @@ static th_chat_template *make_template(folder *f, const char *name, configuratio
                                                    eos ? eos : token_of(map->member[EOS]));
     if (chat && kind->rules & TH_CHAT_SMOLLM_3 && f->has_template)
         chat->thinking = th_chat_smollm_system_text(f->ctx, f->jinja.bytes);
-    return chat;
+    return chat && kind == &th_chat_interpreted ? interpret(f, jinja_name, chat) : chat;
 }
 
 /* Checks the arguments. */

@@ -128,9 +128,9 @@ static void scan_tag(scanner *s)
 static scanner normalize(const char *jinja, size_t bytes)
 {
     scanner s = {.at = jinja, .end = jinja + bytes, .hash = UINT64_C(14695981039346656037)};
-    while (s.at < s.end && is_space(*s.at))
-        s.at++;
-    while (s.end > s.at && is_space(s.end[-1]))
+    if (s.end > s.at && s.end[-1] == '\n') /* Jinja writes other white space at both ends */
+        s.end--;
+    if (s.end > s.at && s.end[-1] == '\r')
         s.end--;
     for (bool strip = false; s.at < s.end;) {
         scan_text(&s, strip);

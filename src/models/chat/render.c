@@ -161,9 +161,11 @@ static th_status check_conversation(const th_chat_writer *w, const th_chat_messa
 }
 
 th_status th_chat_render(const th_chat_template *chat, const th_chat_message *messages, size_t count,
-                         const th_chat_options *options, th_chat_text *to)
+                         const th_chat_options *options, bool marks, th_chat_text *to)
 {
     const th_chat_options usual = {.prompt = true}, given = options ? *options : usual;
+    if (chat->program)
+        return th_chat_interpret_messages(chat, messages, count, given.prompt, marks, to);
     th_chat_writer w = {.chat = chat, .kind = chat->kind, .to = to, .all_thoughts = given.all_thoughts};
     if (check_conversation(&w, messages, count) != TH_OK)
         return th_error_code(chat->ctx);
@@ -180,7 +182,7 @@ th_status th_chat_write(const th_chat_template *chat, const th_chat_message *mes
     if (text == NULL)
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
     th_chat_text written = {0};
-    th_status status = th_chat_render(chat, messages, count, options, &written);
+    th_status status = th_chat_render(chat, messages, count, options, false, &written);
     if (status == TH_OK && !th_chat_append(text, written.text.bytes, written.text.count))
         status = th_fail_memory(chat->ctx, operation, written.text.count);
     th_chat_text_free(&written);

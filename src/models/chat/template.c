@@ -17,6 +17,8 @@ static void release(th_context *ctx, void *object)
     release_text(ctx, chat->bos);
     release_text(ctx, chat->eos);
     release_text(ctx, chat->thinking);
+    release_text(ctx, chat->stop);
+    th_jinja_free(chat->program);
     th_release(ctx, chat, sizeof *chat);
 }
 
@@ -82,7 +84,10 @@ const char *th_chat_template_kind(const th_chat_template *chat)
 
 const char *th_chat_template_end(const th_chat_template *chat)
 {
-    const char *stop = chat == NULL ? NULL : strcmp(chat->kind->stop, TH_EOS) == 0 ? chat->eos : chat->kind->stop;
+    const char *stop = chat == NULL                            ? NULL
+                       : chat->stop                            ? chat->stop
+                       : strcmp(chat->kind->stop, TH_EOS) == 0 ? chat->eos
+                                                               : chat->kind->stop;
     return stop && stop[0] ? stop : NULL;
 }
 

@@ -96,9 +96,10 @@ static th_jinja_value reals(th_jinja_run *run, char op, double a, double b)
 
 /* -- strings and lists -- */
 
-static th_jinja_value join_strings(th_jinja_run *run, th_jinja_value a, th_jinja_value b)
+/* escapes: as +, which escapes a string next to one that is safe. ~ does not. */
+static th_jinja_value join_strings(th_jinja_run *run, th_jinja_value a, th_jinja_value b, bool escapes)
 {
-    const bool safe = a.string->safe || b.string->safe;
+    const bool safe = escapes && (a.string->safe || b.string->safe);
     if (safe) {
         a = th_jinja_escape(run, a);
         b = th_jinja_escape(run, b);
@@ -158,7 +159,7 @@ th_jinja_value th_jinja_arithmetic(th_jinja_run *run, char op, th_jinja_value a,
     if (op == '~') {
         a = th_jinja_str(run, a);
         b = th_jinja_str(run, b);
-        return run->failed ? a : join_strings(run, a, b);
+        return run->failed ? a : join_strings(run, a, b, false);
     }
     if (is_integer(a) && is_integer(b))
         return integers(run, op, a.kind == TH_JINJA_INT ? a.integer : a.boolean,
@@ -166,7 +167,7 @@ th_jinja_value th_jinja_arithmetic(th_jinja_run *run, char op, th_jinja_value a,
     if (th_jinja_is_number(a) && th_jinja_is_number(b))
         return reals(run, op, th_jinja_number(a), th_jinja_number(b));
     if (op == '+' && a.kind == TH_JINJA_STRING && b.kind == TH_JINJA_STRING)
-        return join_strings(run, a, b);
+        return join_strings(run, a, b, true);
     if (op == '+' && a.kind == b.kind && th_jinja_is_sequence(a))
         return join_lists(run, a, b);
     if (op == '*' && repeats(a) && is_integer(b))

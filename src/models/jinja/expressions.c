@@ -147,12 +147,12 @@ static th_jinja_node *parse_word(th_jinja_parser *p)
         const char *word;
         th_jinja_kind kind;
         bool boolean;
-    } constants[] = {{"true", TH_JINJA_BOOL, true}, {"True", TH_JINJA_BOOL, true},   {"false", TH_JINJA_BOOL, false},
+    } constants[] = {{"true", TH_JINJA_BOOL, true},   {"True", TH_JINJA_BOOL, true},  {"false", TH_JINJA_BOOL, false},
                      {"False", TH_JINJA_BOOL, false}, {"none", TH_JINJA_NONE, false}, {"None", TH_JINJA_NONE, false}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (th_jinja_at_word(p, constants[i].word)) {
-            th_jinja_node *node = constant(p, constants[i].kind == TH_JINJA_BOOL ? th_jinja_bool(constants[i].boolean)
-                                                                                : th_jinja_none());
+            th_jinja_node *node =
+                constant(p, constants[i].kind == TH_JINJA_BOOL ? th_jinja_bool(constants[i].boolean) : th_jinja_none());
             th_jinja_advance(p);
             return node;
         }
@@ -328,8 +328,7 @@ static th_jinja_node *parse_item(th_jinja_parser *p, th_jinja_node *object)
         th_jinja_node *tuple = th_jinja_make(p, TH_JINJA_TUPLE_OF);
         tuple->first = node->second;
         node->second = tuple;
-        for (th_jinja_node *last = tuple->first; !p->failed && th_jinja_skip_operator(p, ",");
-             last = last->next)
+        for (th_jinja_node *last = tuple->first; !p->failed && th_jinja_skip_operator(p, ","); last = last->next)
             last->next = parse_choice(p);
     }
     th_jinja_expect(p, "]");
@@ -430,7 +429,7 @@ static const struct {
     const char *text;
     char op;
     int level;
-} binary[] = {{"+", '+', 0}, {"-", '-', 0}, {"~", '~', 1}, {"*", '*', 2},
+} binary[] = {{"+", '+', 0}, {"-", '-', 0},  {"~", '~', 1}, {"*", '*', 2},
               {"/", '/', 2}, {"//", 'i', 2}, {"%", '%', 2}, {"**", 'p', 3}};
 enum { LEVELS = 4 };
 
@@ -563,8 +562,8 @@ th_jinja_node *th_jinja_parse_expression(th_jinja_parser *p)
 /* Whether the token ends a tuple without parentheses. */
 static bool at_end(const th_jinja_parser *p)
 {
-    return p->token.kind == TH_JINJA_BLOCK_END || p->token.kind == TH_JINJA_VARIABLE_END ||
-           th_jinja_at_word(p, "if") || th_jinja_at_word(p, "recursive");
+    return p->token.kind == TH_JINJA_BLOCK_END || p->token.kind == TH_JINJA_VARIABLE_END || th_jinja_at_word(p, "if") ||
+           th_jinja_at_word(p, "recursive");
 }
 
 th_jinja_node *th_jinja_parse_tuple(th_jinja_parser *p, bool simple)

@@ -107,9 +107,9 @@ static th_jinja_value filter_indent(th_jinja_run *run, th_jinja_value value, con
         return value;
     if (argument[0].kind == TH_JINJA_UNDEFINED)
         argument[0] = th_jinja_int(4);
-    const th_jinja_value indent =
-        argument[0].kind == TH_JINJA_STRING ? argument[0]
-                                            : th_jinja_arithmetic(run, '*', th_jinja_literal(run, " "), argument[0]);
+    const th_jinja_value indent = argument[0].kind == TH_JINJA_STRING
+                                      ? argument[0]
+                                      : th_jinja_arithmetic(run, '*', th_jinja_literal(run, " "), argument[0]);
     const th_jinja_string *text = text_of(run, value);
     const th_jinja_value lines = lines_of(run, text);
     if (run->failed)
@@ -154,8 +154,8 @@ static th_jinja_value filter_wordcount(th_jinja_run *run, th_jinja_value value, 
     bool inside = false;
     for (size_t i = 0; i < text->count && th_jinja_step(run, 1); i++) {
         const char c = text->bytes[i];
-        const bool word = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' ||
-                          (unsigned char)c >= 0x80;
+        const bool word =
+            (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' || (unsigned char)c >= 0x80;
         words += word && !inside;
         inside = word;
     }
@@ -270,8 +270,8 @@ static th_jinja_value filter_round(th_jinja_run *run, th_jinja_value value, cons
     th_jinja_value argument[2];
     if (!th_jinja_bind(run, "round", "precision=,method=", given, argument))
         return value;
-    const bool whole = argument[0].kind == TH_JINJA_UNDEFINED || (argument[0].kind == TH_JINJA_INT &&
-                                                                  argument[0].integer == 0);
+    const bool whole =
+        argument[0].kind == TH_JINJA_UNDEFINED || (argument[0].kind == TH_JINJA_INT && argument[0].integer == 0);
     if (!th_jinja_is_number(value) || !whole)
         return th_jinja_fail(run, "round needs a number, and no digits; it has a %s", th_jinja_type(value));
     const double real = th_jinja_number(value);

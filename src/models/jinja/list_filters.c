@@ -170,8 +170,8 @@ th_jinja_value th_jinja_filter_sum(th_jinja_run *run, th_jinja_value value, cons
 /* -- order -- */
 
 /* A stable sort by merging: moves items first .. past - 1 of both lists. */
-static void sort_range(th_jinja_run *run, th_jinja_value *item, th_jinja_value *key, th_jinja_value *spare, size_t count,
-                       bool reverse)
+static void sort_range(th_jinja_run *run, th_jinja_value *item, th_jinja_value *key, th_jinja_value *spare,
+                       size_t count, bool reverse)
 {
     if (count < 2 || run->failed)
         return;
@@ -282,6 +282,12 @@ th_jinja_value th_jinja_filter_unique(th_jinja_run *run, th_jinja_value value, c
 
 /* -- each item -- */
 
+/* Whether jinja2 returns nothing for a value without looking at the arguments. */
+static bool is_nothing(th_jinja_value value)
+{
+    return value.kind != TH_JINJA_ITERATOR && !th_jinja_truth(value);
+}
+
 /* Returns the arguments from `first` on. */
 static th_jinja_arguments rest_of(const th_jinja_arguments *given, size_t first)
 {
@@ -296,6 +302,8 @@ th_jinja_value th_jinja_filter_map(th_jinja_run *run, th_jinja_value value, cons
 {
     const th_jinja_value *attribute = th_jinja_find_name(run, &given->named, "attribute");
     const th_jinja_value *other = th_jinja_find_name(run, &given->named, "default");
+    if (is_nothing(value))
+        return as_iterator(th_jinja_list_of(run, TH_JINJA_LIST, 0));
     if (given->count == 0 && attribute == NULL)
         return th_jinja_fail(run, "map needs the name of a filter, or an attribute");
     if (given->count > 0 && given->value[0].kind != TH_JINJA_STRING)
@@ -320,6 +328,8 @@ static th_jinja_value choose(th_jinja_run *run, th_jinja_value value, const th_j
                              bool by_attribute, bool wanted)
 {
     const size_t first = by_attribute ? 1 : 0;
+    if (is_nothing(value))
+        return as_iterator(th_jinja_list_of(run, TH_JINJA_LIST, 0));
     if (given->count < first)
         return th_jinja_fail(run, "selectattr and rejectattr need an attribute");
     if (given->count > first && given->value[first].kind != TH_JINJA_STRING)
@@ -327,7 +337,8 @@ static th_jinja_value choose(th_jinja_run *run, th_jinja_value value, const th_j
     const th_jinja_value items = th_jinja_items(run, value), list = th_jinja_list_of(run, TH_JINJA_LIST, 0);
     const th_jinja_arguments rest = rest_of(given, first + 1);
     for (size_t i = 0; !run->failed && i < items.list->count; i++) {
-        const th_jinja_value item = items.list->item[i], tested = by_attribute ? follow(run, item, given->value[0]) : item;
+        const th_jinja_value item = items.list->item[i],
+                             tested = by_attribute ? follow(run, item, given->value[0]) : item;
         const bool result = given->count > first ? th_jinja_test(run, given->value[first].string, tested, &rest)
                                                  : th_jinja_truth(tested);
         if (result == wanted)

@@ -123,7 +123,8 @@ static th_jinja_value call_split(th_jinja_run *run, const th_jinja_method *metho
         !read_count(run, "split", argument[1], &most) || !th_jinja_step(run, method->self.string->count / 16))
         return th_jinja_undefined();
     const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_LIST, 0);
-    const bool none = argument[0].kind == TH_JINJA_NONE || (argument[0].kind == TH_JINJA_UNDEFINED && given->count == 0);
+    const bool none =
+        argument[0].kind == TH_JINJA_NONE || (argument[0].kind == TH_JINJA_UNDEFINED && given->count == 0);
     const bool backwards = method->name->bytes[0] == 'r';
     if (none && backwards && most >= 0)
         return th_jinja_fail(run, "rsplit at white space with a count is not supported");
@@ -162,11 +163,10 @@ static th_jinja_value call_partition(th_jinja_run *run, const th_jinja_method *m
     return list;
 }
 
-static th_jinja_value call_splitlines(th_jinja_run *run, const th_jinja_method *method,
-                                      const th_jinja_arguments *given)
+static th_jinja_value call_splitlines(th_jinja_run *run, const th_jinja_method *method, const th_jinja_arguments *given)
 {
-    static const char *const ends[] = {"\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e",
-                                       "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
+    static const char *const ends[] = {"\r\n", "\n",   "\r",       "\v",           "\f",          "\x1c",
+                                       "\x1d", "\x1e", "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
     th_jinja_value keep;
     const char *at = method->self.string->bytes, *end = at + method->self.string->count, *from = at;
     const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_LIST, 0);
@@ -235,7 +235,7 @@ static th_jinja_value call_find(th_jinja_run *run, const th_jinja_method *method
         return th_jinja_undefined();
     if (part == NULL)
         return th_jinja_fail(run, "find needs a str");
-    const char *found = backwards ? find_last(text->bytes, text->bytes + text->count, part)
+    const char *found = backwards          ? find_last(text->bytes, text->bytes + text->count, part)
                         : part->count == 0 ? text->bytes
                                            : memmem(text->bytes, text->count, part->bytes, part->count);
     if (found == NULL && (th_jinja_is(method->name, "index") || th_jinja_is(method->name, "rindex")))
@@ -288,7 +288,8 @@ static bool is_of_kind(const th_jinja_string *kind, uint32_t code, bool *cased, 
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
     const bool upper = c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LT, lower = c == UTF8PROC_CATEGORY_LL;
     const bool letter = c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
-    const bool digit = c == UTF8PROC_CATEGORY_ND, number = digit || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+    const bool digit = c == UTF8PROC_CATEGORY_ND,
+               number = digit || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
     *cased |= upper || lower;
     *wrong |= th_jinja_is(kind, "isupper") ? lower : th_jinja_is(kind, "islower") && upper;
     return th_jinja_is(kind, "isalpha")     ? letter

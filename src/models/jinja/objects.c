@@ -58,8 +58,8 @@ static bool has_item(th_jinja_run *run, th_jinja_value object, th_jinja_value ke
 /* Finds an attribute that is no item: a method, a member of a namespace, or what the sandbox forbids. */
 static bool has_attribute(th_jinja_run *run, th_jinja_value object, const th_jinja_string *name, th_jinja_value *value)
 {
-    static const char *const changing[] = {"append", "clear",   "extend", "insert",     "pop",   "remove",
-                                           "reverse", "sort", "popitem", "setdefault", "update"};
+    static const char *const changing[] = {"append",  "clear", "extend",  "insert",     "pop",   "remove",
+                                           "reverse", "sort",  "popitem", "setdefault", "update"};
     if (name->count > 1 && name->bytes[0] == '_' && name->bytes[1] == '_') {
         *value = (th_jinja_value){.kind = TH_JINJA_FORBIDDEN, .string = name};
         return true;
@@ -135,9 +135,9 @@ th_jinja_value th_jinja_loop_attribute(th_jinja_run *run, th_jinja_value value, 
     const struct {
         const char *name;
         int64_t value;
-    } numbers[] = {{"index", index + 1},        {"index0", index},       {"revindex", count - index},
-                   {"revindex0", count - index - 1}, {"length", count},       {"depth", loop->depth + 1},
-                   {"depth0", loop->depth}};
+    } numbers[] = {
+        {"index", index + 1}, {"index0", index},          {"revindex", count - index}, {"revindex0", count - index - 1},
+        {"length", count},    {"depth", loop->depth + 1}, {"depth0", loop->depth}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (th_jinja_is(name, numbers[i].name))
             return th_jinja_int(numbers[i].value);
@@ -220,7 +220,7 @@ th_jinja_value th_jinja_call(th_jinja_run *run, th_jinja_value function, const t
         return th_jinja_call_function(run, function.function, given);
     case TH_JINJA_METHOD:
         return function.method->self.kind == TH_JINJA_LOOP ? th_jinja_call_loop(run, function.method, given)
-                                                          : th_jinja_call_method(run, function.method, given);
+                                                           : th_jinja_call_method(run, function.method, given);
     case TH_JINJA_UNDEFINED:
         return refuse_undefined(run, function);
     case TH_JINJA_FORBIDDEN:
@@ -329,9 +329,8 @@ static th_jinja_value call_strftime_now(th_jinja_run *run, const th_jinja_argume
     memcpy(c_format, format.string->bytes, format.string->count);
     c_format[format.string->count] = 0;
     const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const size_t count = localtime_r(&run->now, &day) && c_locale
-                             ? strftime_l(text, sizeof text, c_format, &day, c_locale)
-                             : 0;
+    const size_t count =
+        localtime_r(&run->now, &day) && c_locale ? strftime_l(text, sizeof text, c_format, &day, c_locale) : 0;
     if (c_locale)
         freelocale(c_locale);
     char *copy = th_jinja_new(run, count + 1);

@@ -328,8 +328,7 @@ static th_jinja_node *parse_statement(th_jinja_parser *p)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (th_jinja_at_word(p, others[i]))
             th_jinja_refuse(p, "the statement '%s' is not supported", others[i]);
-    th_jinja_refuse(p, "the statement '%.*s' is unknown", (int)th_smaller((int64_t)p->token.count, 60),
-                    p->token.bytes);
+    th_jinja_refuse(p, "the statement '%.*s' is unknown", (int)th_smaller((int64_t)p->token.count, 60), p->token.bytes);
     return NULL;
 }
 

@@ -229,8 +229,9 @@ static void set_parameters(th_jinja_run *run, const th_jinja_macro *macro, const
         else if (named)
             th_jinja_set(run, p->name, *named);
         else
-            th_jinja_set(run, p->name, p->first ? th_jinja_evaluate(run, p->first)
-                                                : (th_jinja_value){.kind = TH_JINJA_UNDEFINED, .string = p->name});
+            th_jinja_set(run, p->name,
+                         p->first ? th_jinja_evaluate(run, p->first)
+                                  : (th_jinja_value){.kind = TH_JINJA_UNDEFINED, .string = p->name});
     }
     const th_jinja_value *caller = th_jinja_find_name(run, &given->named, "caller");
     if (caller) {
@@ -238,8 +239,8 @@ static void set_parameters(th_jinja_run *run, const th_jinja_macro *macro, const
         used++;
     }
     if (given->count > i || given->named.count > used)
-        th_jinja_fail(run, "the macro %.*s has %zu parameters; it is called with others (%zu and %zu named ones)", count,
-                      name, i, given->count, given->named.count);
+        th_jinja_fail(run, "the macro %.*s has %zu parameters; it is called with others (%zu and %zu named ones)",
+                      count, name, i, given->count, given->named.count);
 }
 
 th_jinja_value th_jinja_call_macro(th_jinja_run *run, const th_jinja_macro *macro, const th_jinja_arguments *given)

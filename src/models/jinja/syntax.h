@@ -30,16 +30,16 @@ typedef enum th_jinja_node_kind {
     TH_JINJA_FILTER,    /* first | name ( second ) */
     TH_JINJA_TEST,      /* first is name ( second ) */
     /* statements; next: the following one */
-    TH_JINJA_TEXT,      /* value: a string */
-    TH_JINJA_OUTPUT,    /* first: expressions */
-    TH_JINJA_IF,        /* first: condition, second: body, third: else body */
-    TH_JINJA_FOR,       /* first: target, second: iterable, third: condition or NULL; body, other: else body */
-    TH_JINJA_SET,       /* first: target, second: value */
-    TH_JINJA_SET_BLOCK, /* first: target, second: filter or NULL, body */
-    TH_JINJA_MACRO_OF,  /* name, first: parameters (NAMED nodes), body */
-    TH_JINJA_CALL_BLOCK,/* first: call, second: parameters, body */
-    TH_JINJA_FILTERED,  /* first: filter, body */
-    TH_JINJA_WITH,      /* first: NAMED nodes, body */
+    TH_JINJA_TEXT,       /* value: a string */
+    TH_JINJA_OUTPUT,     /* first: expressions */
+    TH_JINJA_IF,         /* first: condition, second: body, third: else body */
+    TH_JINJA_FOR,        /* first: target, second: iterable, third: condition or NULL; body, other: else body */
+    TH_JINJA_SET,        /* first: target, second: value */
+    TH_JINJA_SET_BLOCK,  /* first: target, second: filter or NULL, body */
+    TH_JINJA_MACRO_OF,   /* name, first: parameters (NAMED nodes), body */
+    TH_JINJA_CALL_BLOCK, /* first: call, second: parameters, body */
+    TH_JINJA_FILTERED,   /* first: filter, body */
+    TH_JINJA_WITH,       /* first: NAMED nodes, body */
     TH_JINJA_BREAK,
     TH_JINJA_CONTINUE,
     TH_JINJA_GENERATION /* body */
@@ -47,7 +47,7 @@ typedef enum th_jinja_node_kind {
 
 typedef struct th_jinja_node {
     th_jinja_node_kind kind;
-    char op;   /* + - * / % ~ i p; comparisons: = ! < > l (<=) g (>=) n (in) o (not in) */
+    char op;        /* + - * / % ~ i p; comparisons: = ! < > l (<=) g (>=) n (in) o (not in) */
     uint32_t place; /* in the program's text, for messages */
     const th_jinja_string *name;
     th_jinja_value value;
@@ -56,9 +56,9 @@ typedef struct th_jinja_node {
 
 struct th_jinja {
     th_jinja_arena arena;
-    char *name; /* for messages */
+    char *name;                           /* for messages */
     const th_jinja_string *loop, *caller; /* the names of these variables */
-    const char *text; /* with "\n" as newlines, without the last one */
+    const char *text;                     /* with "\n" as newlines, without the last one */
     size_t bytes;
     th_jinja_node *body;
     bool marks;
@@ -93,8 +93,8 @@ typedef struct th_jinja_lexer {
     enum { TH_JINJA_OUTSIDE, TH_JINJA_IN_BLOCK, TH_JINJA_IN_VARIABLE } where;
     int brackets;
     char bracket[128];
-    bool line_starts;         /* the text before `at` ends with a newline, or is empty */
-    const char *problem;      /* NULL, or what is wrong at `at` */
+    bool line_starts;    /* the text before `at` ends with a newline, or is empty */
+    const char *problem; /* NULL, or what is wrong at `at` */
 } th_jinja_lexer;
 
 /* Returns the next token; END_OF_TEXT at the end, and for an error. */

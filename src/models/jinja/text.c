@@ -102,7 +102,10 @@ static void write_quoted(th_jinja_run *run, const th_jinja_string *string)
         else if (code == (unsigned char)quote)
             th_jinja_write_format(run, "\\%c", quote);
         else if (!is_printable(code))
-            th_jinja_write_format(run, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x",
+            th_jinja_write_format(run,
+                                  code < 0x100     ? "\\x%02x"
+                                  : code < 0x10000 ? "\\u%04x"
+                                                   : "\\U%08x",
                                   (unsigned)code);
         else
             th_jinja_write(run, p, (size_t)(length > 0 ? length : 1));
@@ -185,8 +188,8 @@ void th_jinja_write_value(th_jinja_run *run, th_jinja_value value)
     if (value.kind == TH_JINJA_STRING && !run->failed)
         th_jinja_write(run, value.string->bytes, value.string->count);
     else if (value.kind == TH_JINJA_FORBIDDEN)
-        th_jinja_fail(run, "the sandbox forbids the attribute %.*s",
-                      (int)th_smaller((int64_t)value.string->count, 60), value.string->bytes);
+        th_jinja_fail(run, "the sandbox forbids the attribute %.*s", (int)th_smaller((int64_t)value.string->count, 60),
+                      value.string->bytes);
     else if (value.kind != TH_JINJA_UNDEFINED)
         th_jinja_write_repr(run, value);
 }
