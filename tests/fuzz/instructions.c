@@ -1,5 +1,6 @@
 /* Fuzz target: chat templates and instruction data. The input is a chat template, NUL, and lines of JSON. The lines are
- * encoded by every kind of template. Tokens and marks have the same length, and an error leaves both as they were. */
+ * encoded by the template, as a program, and by every kind. Tokens and marks have the same length, and an error leaves
+ * both as they were. */
 #include "tapehead/models.h"
 
 #include "fuzz.h"
@@ -27,8 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         part[1].count = MAX_LINES;
     th_context *ctx = fuzz_context(MEMORY);
     fuzz_write("chat_template.jinja", part[0].bytes, part[0].count);
-    fuzz_rejected(ctx, th_chat_template_load(ctx, fuzz_path("")) == NULL, fuzz_path(""));
     th_tokenizer *tokenizer = th_tokenizer_bytes_new(ctx);
+    th_chat_template *loaded = th_chat_template_load(ctx, fuzz_path(""));
+    fuzz_rejected(ctx, loaded == NULL, fuzz_path(""));
+    if (loaded)
+        check_lines(ctx, loaded, tokenizer, part[1]);
     (void)th_tokenizer_add(tokenizer, "<|im_end|>");
     for (int i = 0; th_chat_kind_name(i); i++) {
         th_chat_template *chat = th_chat_template_new(ctx, th_chat_kind_name(i), "<s>", "</s>");

@@ -359,8 +359,6 @@ static const struct {
 th_jinja_value th_jinja_filter(th_jinja_run *run, const th_jinja_string *name, th_jinja_value value,
                                const th_jinja_arguments *given)
 {
-    if (value.kind == TH_JINJA_FORBIDDEN)
-        return th_jinja_str(run, value); /* the error */
     for (size_t i = 0; i < sizeof filters / sizeof *filters && !run->failed; i++)
         if (th_jinja_is(name, filters[i].name))
             return filters[i].call(run, value, given);

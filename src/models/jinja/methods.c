@@ -64,8 +64,7 @@ static void split_words(th_jinja_run *run, const th_jinja_string *text, int64_t 
             return;
         const char *from = at;
         if (most-- == 0) {
-            const th_jinja_string rest = {.bytes = from, .count = (size_t)(end - from)};
-            th_jinja_push(run, list, th_jinja_strip(run, &rest, NULL, 2));
+            push_part(run, list, from, end);
             return;
         }
         while (at < end && th_jinja_space_at(at, (size_t)(end - at)) == 0)
@@ -398,6 +397,8 @@ static th_jinja_value call_members(th_jinja_run *run, const th_jinja_method *met
         }
         th_jinja_push(run, list, item);
     }
+    if (!run->failed)
+        list.list->view = first == 'k' ? "dict_keys" : first == 'v' ? "dict_values" : "dict_items";
     return list;
 }
 

@@ -55,20 +55,29 @@ static bool has_item(th_jinja_run *run, th_jinja_value object, th_jinja_value ke
     return false;
 }
 
+/* An attribute that the sandbox hides is undefined. */
+static th_jinja_value forbidden(th_jinja_run *run, const th_jinja_string *name)
+{
+    static const th_jinja_string note = {.bytes = " (the sandbox forbids it)", .count = 25};
+    const th_jinja_value text = th_jinja_arithmetic(run, '~', (th_jinja_value){.kind = TH_JINJA_STRING, .string = name},
+                                                    (th_jinja_value){.kind = TH_JINJA_STRING, .string = &note});
+    return missing(run->failed ? name : text.string);
+}
+
 /* Finds an attribute that is no item: a method, a member of a namespace, or what the sandbox forbids. */
 static bool has_attribute(th_jinja_run *run, th_jinja_value object, const th_jinja_string *name, th_jinja_value *value)
 {
     static const char *const changing[] = {"append",  "clear", "extend",  "insert",     "pop",   "remove",
                                            "reverse", "sort",  "popitem", "setdefault", "update"};
     if (name->count > 1 && name->bytes[0] == '_' && name->bytes[1] == '_') {
-        *value = (th_jinja_value){.kind = TH_JINJA_FORBIDDEN, .string = name};
+        *value = forbidden(run, name);
         return true;
     }
     const bool container = object.kind == TH_JINJA_LIST || object.kind == TH_JINJA_DICT;
     const size_t first = object.kind == TH_JINJA_DICT ? 4 : 0, past = object.kind == TH_JINJA_DICT ? 11 : 8;
     for (size_t i = first; container && i < past; i++)
         if (th_jinja_is(name, changing[i]) && !(object.kind == TH_JINJA_DICT && i > 4 && i < 8)) {
-            *value = (th_jinja_value){.kind = TH_JINJA_FORBIDDEN, .string = name};
+            *value = forbidden(run, name);
             return true;
         }
     if (object.kind == TH_JINJA_NAMESPACE) {
@@ -93,8 +102,6 @@ th_jinja_value th_jinja_attribute(th_jinja_run *run, th_jinja_value object, cons
     th_jinja_value value;
     if (object.kind == TH_JINJA_UNDEFINED)
         return refuse_undefined(run, object);
-    if (object.kind == TH_JINJA_FORBIDDEN)
-        return th_jinja_str(run, object); /* the error */
     if (object.kind == TH_JINJA_LOOP)
         return th_jinja_loop_attribute(run, object, name);
     if (has_attribute(run, object, name, &value) ||
@@ -108,8 +115,6 @@ th_jinja_value th_jinja_item(th_jinja_run *run, th_jinja_value object, th_jinja_
     th_jinja_value value;
     if (object.kind == TH_JINJA_UNDEFINED)
         return refuse_undefined(run, object);
-    if (object.kind == TH_JINJA_FORBIDDEN)
-        return th_jinja_str(run, object); /* the error */
     if (has_item(run, object, key, &value))
         return value;
     if (key.kind != TH_JINJA_STRING)
@@ -135,9 +140,13 @@ th_jinja_value th_jinja_loop_attribute(th_jinja_run *run, th_jinja_value value, 
     const struct {
         const char *name;
         int64_t value;
-    } numbers[] = {
-        {"index", index + 1}, {"index0", index},          {"revindex", count - index}, {"revindex0", count - index - 1},
-        {"length", count},    {"depth", loop->depth + 1}, {"depth0", loop->depth}};
+    } numbers[] = {{"index", index + 1},
+                   {"index0", index},
+                   {"revindex", count - index},
+                   {"revindex0", count - index - 1},
+                   {"length", count},
+                   {"depth", 1},
+                   {"depth0", 0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (th_jinja_is(name, numbers[i].name))
             return th_jinja_int(numbers[i].value);
@@ -223,8 +232,6 @@ th_jinja_value th_jinja_call(th_jinja_run *run, th_jinja_value function, const t
                                                            : th_jinja_call_method(run, function.method, given);
     case TH_JINJA_UNDEFINED:
         return refuse_undefined(run, function);
-    case TH_JINJA_FORBIDDEN:
-        return th_jinja_str(run, function); /* the error */
     case TH_JINJA_LOOP:
         return th_jinja_fail(run, "recursive loops are not supported");
     default:

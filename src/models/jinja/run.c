@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "models/text/characters.h"
 #include "models/text/grow.h"
 
 /* -- variables -- */
@@ -122,15 +121,6 @@ static th_jinja_value chosen_items(th_jinja_run *run, const th_jinja_node *node,
     return chosen;
 }
 
-static int loop_depth(th_jinja_run *run, const th_jinja_string *name)
-{
-    for (const th_jinja_scope *scope = run->scope; scope; scope = scope->outer)
-        for (const th_jinja_variable *v = scope->variable; v; v = v->next)
-            if (v->name == name && v->value.kind == TH_JINJA_LOOP)
-                return v->value.loop->depth + 1;
-    return 0;
-}
-
 static void execute_for(th_jinja_run *run, const th_jinja_node *node)
 {
     th_jinja_scope *outer = run->scope;
@@ -141,7 +131,7 @@ static void execute_for(th_jinja_run *run, const th_jinja_node *node)
     th_jinja_loop *loop = th_jinja_new(run, sizeof *loop);
     if (loop == NULL)
         return;
-    *loop = (th_jinja_loop){.items = items.list, .depth = loop_depth(run, run->program->loop)};
+    *loop = (th_jinja_loop){.items = items.list};
     bool finished = false;
     for (size_t count = loop->items->count; loop->index < count && !run->failed && open_scope(run, outer);
          loop->index++) {
@@ -363,7 +353,7 @@ th_status th_jinja_render(const th_jinja *program, const char *operation, const 
                         .most_steps = most.steps ? most.steps : STEPS,
                         .most_output = most.output ? most.output : OUTPUT,
                         .now = now};
-    if (!th_text_append(&result->text, "", 0))
+    if (!th_jinja_append(&result->text, "", 0))
         return th_fail_memory(program->arena.ctx, operation, 1);
     const th_jinja_value given = th_jinja_from_json(&run, variables);
     run.variables = given.dict;

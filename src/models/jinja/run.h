@@ -13,7 +13,6 @@ struct th_jinja_macro {
 struct th_jinja_loop {
     th_jinja_list *items;
     size_t index;
-    int depth;
     th_jinja_value changed; /* what loop.changed got last; a list */
 };
 

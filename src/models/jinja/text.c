@@ -5,10 +5,21 @@
 
 #include "models/jinja/value.h"
 #include "models/text/characters.h"
+#include "models/text/grow.h"
 #include "models/text/unicode.h"
 #include "tensor/decimal.h"
 
 /* -- the output -- */
+
+bool th_jinja_append(th_text *text, const char *bytes, size_t count)
+{
+    if (count > PTRDIFF_MAX - 1 - text->count || !TH_GROW(text->bytes, text->capacity, text->count + count + 1))
+        return false;
+    memcpy(text->bytes + text->count, bytes, count);
+    text->count += count;
+    text->bytes[text->count] = 0;
+    return true;
+}
 
 void th_jinja_write(th_jinja_run *run, const char *bytes, size_t count)
 {
@@ -17,7 +28,7 @@ void th_jinja_write(th_jinja_run *run, const char *bytes, size_t count)
         return;
     if (count > run->most_output || text->count > run->most_output - count)
         th_jinja_fail(run, "the template writes more than %zu bytes", run->most_output);
-    else if (!th_text_append(text, bytes, count)) {
+    else if (!th_jinja_append(text, bytes, count)) {
         th_jinja_fail(run, "memory ran out");
         run->status = TH_ERROR_MEMORY;
     }
@@ -145,8 +156,13 @@ static void write_container(th_jinja_run *run, th_jinja_value value)
         th_jinja_fail(run, "the value is nested too deep");
     else if (value.kind == TH_JINJA_DICT)
         write_dict(run, value.dict);
-    else
+    else {
+        const char *view = value.list->view;
+        if (view)
+            th_jinja_write_format(run, "%s(", view);
         write_list(run, value.list, value.kind == TH_JINJA_LIST ? "[]" : "()");
+        th_jinja_write(run, ")", view != NULL);
+    }
     run->depth--;
 }
 
@@ -187,9 +203,6 @@ void th_jinja_write_value(th_jinja_run *run, th_jinja_value value)
 {
     if (value.kind == TH_JINJA_STRING && !run->failed)
         th_jinja_write(run, value.string->bytes, value.string->count);
-    else if (value.kind == TH_JINJA_FORBIDDEN)
-        th_jinja_fail(run, "the sandbox forbids the attribute %.*s", (int)th_smaller((int64_t)value.string->count, 60),
-                      value.string->bytes);
     else if (value.kind != TH_JINJA_UNDEFINED)
         th_jinja_write_repr(run, value);
 }
@@ -308,6 +321,10 @@ static void write_json(th_jinja_run *run, const json_style *style, th_jinja_valu
 {
     if (run->failed)
         return;
+    if (th_jinja_is_sequence(value) && value.list->view) {
+        th_jinja_fail(run, "a %s cannot be written as JSON", value.list->view);
+        return;
+    }
     switch (value.kind) {
     case TH_JINJA_NONE:
         th_jinja_write(run, "null", 4);

@@ -301,9 +301,9 @@ bool th_jinja_truth(th_jinja_value value)
 
 const char *th_jinja_type(th_jinja_value value)
 {
-    static const char *const name[] = {
-        "undefined value", "None", "bool",      "int",   "float", "str",      "list",   "tuple",
-        "generator",       "dict", "namespace", "macro", "loop",  "function", "method", "forbidden attribute"};
+    static const char *const name[] = {"undefined value", "None",      "bool", "int",       "float", "str",  "list",
+                                       "tuple",           "generator", "dict", "namespace", "macro", "loop", "function",
+                                       "method"};
     return name[value.kind];
 }
 

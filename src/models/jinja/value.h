@@ -38,8 +38,7 @@ typedef enum th_jinja_kind {
     TH_JINJA_MACRO,
     TH_JINJA_LOOP,
     TH_JINJA_FUNCTION, /* of the environment */
-    TH_JINJA_METHOD,   /* of a value */
-    TH_JINJA_FORBIDDEN /* an attribute that the sandbox hides: an error when it is used */
+    TH_JINJA_METHOD    /* of a value */
 } th_jinja_kind;
 
 /* UTF-8, without NUL at the end. */
@@ -62,7 +61,7 @@ typedef struct th_jinja_value {
         bool boolean;
         int64_t integer;
         double real;
-        const th_jinja_string *string; /* also of UNDEFINED and FORBIDDEN: what is undefined, for messages; or NULL */
+        const th_jinja_string *string; /* also of UNDEFINED: what is undefined, for messages; or NULL */
         th_jinja_list *list;
         th_jinja_dict *dict; /* and of a namespace */
         th_jinja_macro *macro;
@@ -75,6 +74,7 @@ typedef struct th_jinja_value {
 struct th_jinja_list {
     th_jinja_value *item;
     size_t count, capacity;
+    const char *view; /* NULL, or Python's name of the object that a program sees as a list, such as dict_keys */
 };
 
 typedef struct th_jinja_member {
@@ -186,6 +186,8 @@ size_t th_jinja_byte_of(const th_jinja_string *string, size_t index);
 
 /* -- text -- */
 
+/* Appends bytes, followed by NUL. Returns false if out of memory. */
+bool th_jinja_append(th_text *text, const char *bytes, size_t count);
 /* Appends to the output. */
 void th_jinja_write(th_jinja_run *run, const char *bytes, size_t count);
 /* Appends formatted numbers or names of at most 200 bytes. */

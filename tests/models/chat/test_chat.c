@@ -321,12 +321,11 @@ START_TEST(other_templates_are_run)
 END_TEST
 
 /* Checks the tokens and marks of a line; wanted: the text, in which brackets enclose what counts. */
-static void check_line(const char *kind, const char *line, const char *wanted)
+static void check_marks(th_chat_template *chat, const char *line, const char *wanted)
 {
     th_token_list tokens = {0};
     th_text marks = {0}, text = {0};
     char shown[1000] = "";
-    th_chat_template *chat = th_chat_template_new(ctx, kind, NULL, "</s>");
     const th_status status = th_instruction_encode(chat, tokenizer, line, strlen(line), "line 1", &tokens, &marks);
     no_error();
     ck_assert_int_eq(status, TH_OK);
@@ -346,6 +345,11 @@ static void check_line(const char *kind, const char *line, const char *wanted)
     th_token_list_free(&tokens);
     th_text_free(&marks);
     th_text_free(&text);
+}
+
+static void check_line(const char *kind, const char *line, const char *wanted)
+{
+    check_marks(th_chat_template_new(ctx, kind, NULL, "</s>"), line, wanted);
 }
 
 START_TEST(tokens_that_count)
@@ -375,6 +379,55 @@ START_TEST(tokens_that_count)
     check_line("plain",
                "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
                "User: a\n\nAssistant:[ b</s>]");
+}
+END_TEST
+
+#define ROLES "{% for m in messages %}<{{ m.role }}>"
+#define PROMPT "{% if add_generation_prompt %}<assistant>{% endif %}"
+#define CONVERSATION                                                                                                   \
+    "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}, "         \
+    "{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\", \"name\": null}]"
+
+/* An answer of a program is what follows its prompt, or a generation block. Tools are a variable. */
+START_TEST(answers_of_programs)
+{
+    check_marks(load(ROLES "{{ m.content }};{% endfor %}" PROMPT, NULL), "{" CONVERSATION "}",
+                "<user>a;<assistant>[b;]<user>c;<assistant>[d;]");
+    check_marks(load(ROLES "{% generation %}{{ m.content }}{% endgeneration %};{% endfor %}" PROMPT, NULL),
+                "{" CONVERSATION "}", "<user>[a];<assistant>[b];<user>[c];<assistant>[d];");
+    check_marks(load("{{ tools | tojson }}" ROLES "{{ m.content }}{% endfor %}" PROMPT, NULL),
+                "{\"tools\": [{\"b\": 1, \"a\": \"\u00e9\"}], " CONVERSATION "}",
+                "[{\"b\": 1, \"a\": \"\xc3\xa9\"}]<user>a<assistant>[b]<user>c<assistant>[d]");
+    check_marks(load(ROLES "{{ m.content }}{% endfor %}" PROMPT, NULL),
+                "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": \"assistant\", "
+                "\"content\": [1]}]}",
+                "<user>a<assistant>[[1]]");
+}
+END_TEST
+
+/* Texts of which none is the beginning of the next have no marks. */
+START_TEST(answers_that_cannot_be_marked)
+{
+    static const struct {
+        const char *template, *words;
+    } cases[] = {
+        {ROLES "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<bot>{% endif %}",
+         "line 7: chat_write: the answer in message 2 cannot be marked, because its prompt is not the beginning of its "
+         "text: after 8 equal bytes one text has \"bot>\", the other \"assistant>b\""},
+        {ROLES "{{ m.content if loop.last or m.role == 'user' }}{% endfor %}" PROMPT, "because the messages after it change its text"},
+        {ROLES "{{ m.content.x.y }}{% endfor %}", "chat_template.jinja, line 1, column 50: 'x' is undefined"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char line[] = "{" CONVERSATION "}";
+        th_token_list tokens = {0};
+        th_text marks = {0};
+        th_chat_template *chat = load(cases[i].template, NULL);
+        no_error();
+        expect_status(th_instruction_encode(chat, tokenizer, line, strlen(line), "line 7", &tokens, &marks),
+                      TH_ERROR_VALUE, cases[i].words);
+        th_token_list_free(&tokens);
+        th_text_free(&marks);
+    }
 }
 END_TEST
 
@@ -528,6 +581,8 @@ int main(void)
     tcase_add_test(tests, kinds_of_a_folder);
     tcase_add_test(tests, other_templates_are_run);
     tcase_add_test(tests, tokens_that_count);
+    tcase_add_test(tests, answers_of_programs);
+    tcase_add_test(tests, answers_that_cannot_be_marked);
     tcase_add_test(tests, refused_lines);
     tcase_add_test(tests, many_turns);
     tcase_add_test(tests, files_of_lines);
