@@ -5,10 +5,9 @@
  *     th_token_list tokens = {0};
  *     if (th_chat_encode(chat, tokenizer, messages, 1, NULL, &tokens, NULL)) ...
  *
- * A chat template in a folder of transformers is a program in the Jinja language. It is not executed. This library
- * knows the templates of some model families by their text, and writes what they write (th_chat_kind_name). Any other
- * template is an error: another program could write almost the same text, and a model tuned on it would be slightly
- * wrong without a message. */
+ * A chat template in a folder of transformers is a program in the Jinja language. This library knows the templates of
+ * some model families by their text, and writes what they write (th_chat_kind_name). It runs any other template. A
+ * program reads only the conversation, and its steps, memory, output and depth are limited. */
 #ifndef TAPEHEAD_CHAT_H
 #define TAPEHEAD_CHAT_H
 
@@ -39,8 +38,8 @@ TH_API const char *th_chat_kind_name(int index);
 /* Loads the template of a transformers folder: chat_template.jinja, or else chat_template in tokenizer_config.json.
  * Without both it is plain. bos_token and eos_token come from tokenizer_config.json, or special_tokens_map.json.
  * A template is recognized by its whole text, without regard to comments, spaces inside tags, and white space that
- * hyphens of tags remove. TH_ERROR_FILE for any other template; the message says how to continue. NULL with the error
- * stored. */
+ * hyphens of tags remove. Any other template has the kind "jinja" and is run; strftime_now is the time of the load.
+ * TH_ERROR_FILE with the line and the column if it cannot be parsed. NULL with the error stored. */
 TH_API th_chat_template *th_chat_template_load(th_context *ctx, const char *folder);
 
 /* The same, but the caller names the kind (th_chat_kind_name), and the folder's template may be any. kind NULL:
@@ -54,9 +53,10 @@ TH_API th_status th_chat_template_text(th_context *ctx, const char *folder, th_t
  * NULL: none. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. NULL with the error pending. */
 TH_API th_chat_template *th_chat_template_new(th_context *ctx, const char *kind, const char *bos_token,
                                               const char *eos_token);
-/* Returns the kind's name; NULL for NULL. */
+/* Returns the kind's name, or "jinja"; NULL for NULL. */
 TH_API const char *th_chat_template_kind(const th_chat_template *chat);
-/* Returns the text that ends an answer, such as "<|im_end|>"; NULL for a template without such a text. */
+/* Returns the text that ends an answer, such as "<|im_end|>"; NULL for a template without such a text. For the kind
+ * jinja it is the tag that the program writes after an answer, or else eos_token. */
 TH_API const char *th_chat_template_end(const th_chat_template *chat);
 /* Frees the template; NULL is allowed. */
 TH_API void th_chat_template_free(th_chat_template *chat);
@@ -104,7 +104,10 @@ typedef struct th_instruction_counts {
  *                                                            the tokenizer puts around a text, and eos_token at the end
  *   "text": "text"                                           everything counts; likewise
  *
- * Other members are ignored, except "tools" and "tool_calls", which are errors. The tokens and marks are those of TRL
+ * Other members are ignored, except "tools" and "tool_calls". A known kind refuses them. The kind jinja gets all members
+ * of messages that are not null, and an array "tools". Its answers are its generation blocks. Without such blocks an
+ * answer is what follows its prompt in the text of the messages through it. If these texts are not the beginning of the
+ * whole text, the example is TH_ERROR_VALUE with the place where they part. The tokens and marks are those of TRL
  * with assistant_only_loss for messages, and with completion_only_loss for prompts. source: for messages, such as
  * "data.jsonl, line 3". An example without a token that counts is TH_ERROR_VALUE. */
 TH_API th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const char *line,
