@@ -14,13 +14,15 @@ static json_t *render(th_context *ctx, const json_t *request)
     const json_t *template = json_object_get(request, "template");
     th_jinja_result result = {0};
     json_t *answer = json_object(), *spans = json_array();
-    th_jinja *program = th_jinja_parse(ctx, "jinja", "template", json_string_value(template), json_string_length(template));
-    if (program && th_jinja_render(program, "jinja", json_object_get(request, "context"),
-                                   (time_t)json_integer_value(json_object_get(request, "now")), NULL, &result) == TH_OK) {
+    th_jinja *program =
+        th_jinja_parse(ctx, "jinja", "template", json_string_value(template), json_string_length(template));
+    if (program &&
+        th_jinja_render(program, "jinja", json_object_get(request, "context"),
+                        (time_t)json_integer_value(json_object_get(request, "now")), NULL, &result) == TH_OK) {
         json_object_set_new(answer, "text", json_stringn(result.text.bytes, result.text.count));
         for (size_t i = 0; i < result.spans; i++)
-            json_array_append_new(spans, json_pack("[I, I]", (json_int_t)result.span[i].begin,
-                                                   (json_int_t)result.span[i].end));
+            json_array_append_new(
+                spans, json_pack("[I, I]", (json_int_t)result.span[i].begin, (json_int_t)result.span[i].end));
         json_object_set(answer, "spans", spans);
     } else
         json_object_set_new(answer, "error", json_string(th_error_text(ctx)));

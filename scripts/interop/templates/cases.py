@@ -1,8 +1,6 @@
-"""Writes tests/fixtures/jinja/cases.jsonl: templates of our own, each with what transformers writes for it, or "error".
+"""The cases of tests/fixtures/jinja/cases.jsonl: templates of our own, each with what transformers writes for it.
 
-    python jinja_cases.py > tests/fixtures/jinja/cases.jsonl
-
-Each line is {"template": ..., "context": ..., "text": ...}, or "error": true instead of the text; "spans" are the bytes of
+The first line has the variables. Each other line is {"template": ..., "context": ..., "text": ...}, or "error": true instead of the text; "spans" are the bytes of
 generation blocks."""
 import json
 
@@ -73,13 +71,11 @@ def expect(template):
     return case
 
 
-def main():
-    print(json.dumps({"context": dict(CONTEXT, tools=None, documents=None, add_generation_prompt=False)}))
+def lines():
+    """Yields the lines of the file."""
+    yield json.dumps({"context": dict(CONTEXT, tools=None, documents=None, add_generation_prompt=False)})
     for line in EXPRESSIONS:
         for template in ["{{ %s }}" % line] + ["{{ %s }}" % part for part in line.split(" | ")]:
-            print(json.dumps(expect(template)))
+            yield json.dumps(expect(template))
     for template in TEMPLATES:
-        print(json.dumps(expect(template)))
-
-
-main()
+        yield json.dumps(expect(template))
