@@ -1,7 +1,7 @@
 /* operations OUT [NAME]: checks the operations of ggml that have a backward, and writes a CSV with a row for each.
  *
  * ggml has no list of these operations: the table follows the cases of ggml_compute_backward in ggml.c. Operations that
- * broadcast, and operations with several modes, have a row for each. Those that ggml refuses are "no backward". */
+ * broadcast, and operations with several modes, have a row for each. Those where ggml aborts are "no backward". */
 #include <stdio.h>
 
 #include "ggml-cpu.h"
@@ -38,181 +38,118 @@ typedef struct operation {
         return expression;                                                                                             \
     }
 
+/* clang-format off: one operation on a line */
 UNARY(dup)
-UNARY(sqr) UNARY(sum) UNARY(sum_rows) UNARY(mean) UNARY(abs) UNARY(neg) UNARY(relu) UNARY(silu) UNARY(expm1) UNARY(
-    softplus) UNARY(soft_max) UNARY(transpose) UNARY(gelu) UNARY(gelu_quick) UNARY(gelu_erf) UNARY(tanh) UNARY(sigmoid)
-    UNARY(elu) UNARY(hardswish) UNARY(hardsigmoid) UNARY(swiglu) UNARY(geglu) UNARY(reglu) UNARY(cumsum) UNARY(
-        sgn) UNARY(step) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(mul_mat) BINARY(repeat)
-        BINARY(repeat_back) BINARY(swiglu_split) BINARY(get_rows) BINARY(cross_entropy_loss) BINARY(
-            out_prod) BINARY(geglu_split) BINARY(add1) CASE(square_root, ggml_sqrt(c, x[0]))
-            CASE(logarithm, ggml_log(c, x[0])) CASE(sine, ggml_sin(c, x[0])) CASE(cosine, ggml_cos(c, x[0])) CASE(
-                exponential,
-                ggml_exp(c, x[0])) CASE(rms_norm, ggml_rms_norm(c, x[0], 1e-5f))
-                CASE(norm, ggml_norm(c, x[0], 1e-5f)) CASE(l2_norm, ggml_l2_norm(c, x[0], 1e-5f)) CASE(
-                    group_norm,
-                    ggml_group_norm(c, x[0], 1, 1e-5f)) CASE(leaky_relu, ggml_leaky_relu(c, x[0], 0.1f, false))
-                    CASE(clamp, ggml_clamp(c, x[0], -0.5f, 0.7f)) CASE(concat, ggml_concat(c, x[0], x[1], 0)) CASE(
-                        scale, ggml_scale(c, x[0], -1.7f)) CASE(scale_bias, ggml_scale_bias(c, x[0], -1.7f, 0.3f))
-                        CASE(acc, ggml_acc(c, x[0], x[1], x[0]->nb[1], x[0]->nb[2], x[0]->nb[3], x[0]->nb[1] + 4)) CASE(
-                            set_2d,
-                            ggml_set_2d(c, x[0], x[1], x[0]->nb[1],
-                                        x[0]->nb[1] + 4)) CASE(set_1d, ggml_set_1d(c, x[0], x[1], 8))
-                            CASE(cpy, ggml_cpy(c, x[0], ggml_new_tensor(c, GGML_TYPE_F32, 4, x[0]->ne))) CASE(
-                                cont, ggml_cont(c, ggml_transpose(c, x[0])))
-                                CASE(reshape, ggml_reshape_2d(c, x[0], x[0]->ne[1], x[0]->ne[0])) CASE(
-                                    view_1d,
-                                    ggml_cont(c, ggml_view_1d(c, x[0], 5, 12)))
-                                    CASE(view_2d, ggml_cont(c, ggml_view_2d(c, x[0], 3, 3, x[0]->nb[1], 4))) CASE(
-                                        view_3d,
-                                        ggml_cont(
-                                            c, ggml_view_3d(c, x[0], 2, 2, 2, x[0]->nb[1], x[0]->nb[2],
-                                                            4))) CASE(permute,
-                                                                      ggml_cont(c, ggml_permute(c, x[0], 2, 0, 1, 3)))
-                                        CASE(permute_4d, ggml_cont(c, ggml_permute(c, x[0], 1, 3, 0, 2))) CASE(
-                                            diag_mask_inf,
-                                            ggml_soft_max(
-                                                c, ggml_diag_mask_inf(
-                                                       c, x[0],
-                                                       1))) CASE(diag_mask_zero, ggml_diag_mask_zero(c, x[0], 1))
-                                            CASE(soft_max_scale, ggml_soft_max_ext(c, x[0], NULL, 0.37f, 0)) CASE(
-                                                pool_max,
-                                                ggml_pool_2d(
-                                                    c, x[0],
-                                                    GGML_OP_POOL_MAX,
-                                                    2, 2, 2,
-                                                    2, 0, 0)) CASE(pool_average,
-                                                                   ggml_pool_2d(c, x[0], GGML_OP_POOL_AVG, 2, 2, 2, 2, 0, 0))
-                                                CASE(pool_max_overlap,
-                                                     ggml_pool_2d(
-                                                         c,
-                                                         x[0], GGML_OP_POOL_MAX,
-                                                         3,
-                                                         3,
-                                                         1,
-                                                         1,
-                                                         0,
-                                                         0)) CASE(pool_average_padded,
-                                                                  ggml_pool_2d(c, x[0], GGML_OP_POOL_AVG, 3, 3, 2, 2, 1, 1))
-                                                    CASE(
-                                                        pool_average_rectangle,
-                                                        ggml_pool_2d(
-                                                            c, x[0],
-                                                            GGML_OP_POOL_AVG,
-                                                            3, 2, 1,
-                                                            2, 0, 0)) CASE(conv_1d,
-                                                                           ggml_conv_1d(c, x[1], x[0], 1, 1, 1))
-                                                        CASE(conv_2d, ggml_conv_2d(c, x[1], x[0], 1, 1, 1, 1, 1, 1)) CASE(
-                                                            im2col,
-                                                            ggml_im2col(
-                                                                c, ggml_new_tensor_4d(c, GGML_TYPE_F32, 3, 2, 2, 2),
-                                                                x[0], 1,
-                                                                2, 1, 0,
-                                                                1, 1, true,
-                                                                GGML_TYPE_F32))
-                                                            CASE(
-                                                                im2col_dilated,
-                                                                ggml_im2col(
-                                                                    c, ggml_new_tensor_4d(c, GGML_TYPE_F32, 2, 3, 2, 2),
-                                                                    x[0], 2,
-                                                                    1, 0, 1,
-                                                                    2, 1, true,
-                                                                    GGML_TYPE_F32))
-                                                                CASE(im2col_1d,
-                                                                     ggml_im2col(
-                                                                         c,
-                                                                         ggml_new_tensor_3d(c, GGML_TYPE_F32, 3, 4, 2),
-                                                                         x[0], 1, 0,
-                                                                         1,
-                                                                         0,
-                                                                         1,
-                                                                         0,
-                                                                         false,
-                                                                         GGML_TYPE_F32)) CASE(add_itself,
-                                                                                              ggml_add(c, x[0], x[0]))
-                                                                    CASE(mul_itself, ggml_mul(c, x[0], x[0])) CASE(
-                                                                        sub_itself,
-                                                                        ggml_sub(c, x[0], ggml_scale(c, x[0], 0.3f)))
-                                                                        CASE(div_itself,
-                                                                             ggml_div(c, ggml_sqr(c, x[0]), x[0]))
-                                                                            CASE(sum_and_use,
-                                                                                 ggml_add(c,
-                                                                                          ggml_repeat(
-                                                                                              c,
-                                                                                              ggml_sum(c, x[0]), x[0]),
-                                                                                          ggml_sqr(c, x[0])))
-                                                                                CASE(sum_rows_and_use,
-                                                                                     ggml_add(
-                                                                                         c,
-                                                                                         ggml_repeat(
-                                                                                             c,
-                                                                                             ggml_sum_rows(c, x[0]),
-                                                                                             x[0]),
-                                                                                         ggml_sqr(c, x[0])))
-                                                                                    CASE(mean_and_use,
-                                                                                         ggml_add(
-                                                                                             c,
-                                                                                             ggml_repeat(
-                                                                                                 c,
-                                                                                                 ggml_mean(c, x[0]),
-                                                                                                 x[0]),
-                                                                                             ggml_sqr(c, x[0])))
-                                                                                        CASE(
-                                                                                            view_and_use,
-                                                                                            ggml_mul(
-                                                                                                c,
-                                                                                                ggml_sqr(
-                                                                                                    c,
-                                                                                                    ggml_cont(
-                                                                                                        c,
-                                                                                                        ggml_view_2d(
-                                                                                                            c, x[0], 3,
-                                                                                                            3,
-                                                                                                            x[0]->nb
-                                                                                                                [1],
-                                                                                                            4))),
-                                                                                                ggml_cont(
-                                                                                                    c,
-                                                                                                    ggml_view_2d(
-                                                                                                        c, x[0], 3,
-                                                                                                        3, x[0]->nb[1],
-                                                                                                        0))))
-                                                                                            CASE(
-                                                                                                attention,
-                                                                                                ggml_mul_mat(
-                                                                                                    c,
-                                                                                                    ggml_cont(
-                                                                                                        c,
-                                                                                                        ggml_transpose(
-                                                                                                            c, x[2])),
-                                                                                                    ggml_soft_max(
-                                                                                                        c,
-                                                                                                        ggml_diag_mask_inf(
-                                                                                                            c,
-                                                                                                            ggml_mul_mat(
-                                                                                                                c, x[1],
-                                                                                                                x[0]),
-                                                                                                            0))))
-                                                                                                CASE(
-                                                                                                    feed_forward,
-                                                                                                    ggml_mul_mat(
-                                                                                                        c, x[2],
-                                                                                                        ggml_silu(
-                                                                                                            c,
-                                                                                                            ggml_mul_mat(
-                                                                                                                c, x[1],
-                                                                                                                x[0]))))
+UNARY(sqr)
+UNARY(sum)
+UNARY(sum_rows)
+UNARY(mean)
+UNARY(abs)
+UNARY(neg)
+UNARY(relu)
+UNARY(silu)
+UNARY(expm1)
+UNARY(softplus)
+UNARY(soft_max)
+UNARY(transpose)
+UNARY(gelu)
+UNARY(gelu_quick)
+UNARY(gelu_erf)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(elu)
+UNARY(hardswish)
+UNARY(hardsigmoid)
+UNARY(swiglu)
+UNARY(geglu)
+UNARY(reglu)
+UNARY(cumsum)
+UNARY(sgn)
+UNARY(step)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(mul_mat)
+BINARY(repeat)
+BINARY(repeat_back)
+BINARY(swiglu_split)
+BINARY(get_rows)
+BINARY(out_prod)
+BINARY(geglu_split)
+BINARY(add1)
+CASE(square_root, ggml_sqrt(c, x[0]))
+CASE(logarithm, ggml_log(c, x[0]))
+CASE(sine, ggml_sin(c, x[0]))
+CASE(cosine, ggml_cos(c, x[0]))
+CASE(exponential, ggml_exp(c, x[0]))
+CASE(rms_norm, ggml_rms_norm(c, x[0], 1e-5f))
+CASE(norm, ggml_norm(c, x[0], 1e-5f))
+CASE(l2_norm, ggml_l2_norm(c, x[0], 1e-5f))
+CASE(group_norm, ggml_group_norm(c, x[0], 1, 1e-5f))
+CASE(leaky_relu, ggml_leaky_relu(c, x[0], 0.1f, false))
+CASE(clamp, ggml_clamp(c, x[0], -0.5f, 0.7f))
+CASE(concat, ggml_concat(c, x[0], x[1], 0))
+CASE(scale, ggml_scale(c, x[0], -1.7f))
+CASE(scale_bias, ggml_scale_bias(c, x[0], -1.7f, 0.3f))
+CASE(acc, ggml_acc(c, x[0], x[1], x[0]->nb[1], x[0]->nb[2], x[0]->nb[3], x[0]->nb[1] + 4))
+CASE(set_2d, ggml_set_2d(c, x[0], x[1], x[0]->nb[1], x[0]->nb[1] + 4))
+CASE(set_1d, ggml_set_1d(c, x[0], x[1], 8))
+CASE(cpy, ggml_cpy(c, x[0], ggml_new_tensor(c, GGML_TYPE_F32, 4, x[0]->ne)))
+CASE(cont, ggml_cont(c, ggml_transpose(c, x[0])))
+CASE(reshape, ggml_reshape_2d(c, x[0], x[0]->ne[1], x[0]->ne[0]))
+CASE(view_1d, ggml_cont(c, ggml_view_1d(c, x[0], 5, 12)))
+CASE(view_2d, ggml_cont(c, ggml_view_2d(c, x[0], 3, 3, x[0]->nb[1], 4)))
+CASE(view_3d, ggml_cont(c, ggml_view_3d(c, x[0], 2, 2, 2, x[0]->nb[1], x[0]->nb[2], 4)))
+CASE(permute, ggml_cont(c, ggml_permute(c, x[0], 2, 0, 1, 3)))
+CASE(permute_4d, ggml_cont(c, ggml_permute(c, x[0], 1, 3, 0, 2)))
+CASE(diag_mask_inf, ggml_soft_max(c, ggml_diag_mask_inf(c, x[0], 1)))
+CASE(diag_mask_zero, ggml_diag_mask_zero(c, x[0], 1))
+CASE(soft_max_scale, ggml_soft_max_ext(c, x[0], NULL, 0.37f, 0))
+CASE(pool_max, ggml_pool_2d(c, x[0], GGML_OP_POOL_MAX, 2, 2, 2, 2, 0, 0))
+CASE(pool_average, ggml_pool_2d(c, x[0], GGML_OP_POOL_AVG, 2, 2, 2, 2, 0, 0))
+CASE(pool_max_overlap, ggml_pool_2d(c, x[0], GGML_OP_POOL_MAX, 3, 3, 1, 1, 0, 0))
+CASE(pool_average_padded, ggml_pool_2d(c, x[0], GGML_OP_POOL_AVG, 3, 3, 2, 2, 1, 1))
+CASE(pool_average_rectangle, ggml_pool_2d(c, x[0], GGML_OP_POOL_AVG, 3, 2, 1, 2, 0, 0))
+CASE(conv_1d, ggml_conv_1d(c, x[1], x[0], 1, 1, 1))
+CASE(conv_2d, ggml_conv_2d(c, x[1], x[0], 1, 1, 1, 1, 1, 1))
+CASE(im2col,
+     ggml_im2col(c, ggml_new_tensor_4d(c, GGML_TYPE_F32, 3, 2, 2, 2), x[0], 1, 2, 1, 0, 1, 1, true, GGML_TYPE_F32))
+CASE(im2col_dilated,
+     ggml_im2col(c, ggml_new_tensor_4d(c, GGML_TYPE_F32, 2, 3, 2, 2), x[0], 2, 1, 0, 1, 2, 1, true, GGML_TYPE_F32))
+CASE(im2col_1d,
+     ggml_im2col(c, ggml_new_tensor_3d(c, GGML_TYPE_F32, 3, 4, 2), x[0], 1, 0, 1, 0, 1, 0, false, GGML_TYPE_F32))
+CASE(add_itself, ggml_add(c, x[0], x[0]))
+CASE(mul_itself, ggml_mul(c, x[0], x[0]))
+CASE(sub_itself, ggml_sub(c, x[0], ggml_scale(c, x[0], 0.3f)))
+CASE(div_itself, ggml_div(c, ggml_sqr(c, x[0]), x[0]))
+CASE(sum_and_use, ggml_add(c, ggml_repeat(c, ggml_sum(c, x[0]), x[0]), ggml_sqr(c, x[0])))
+CASE(sum_rows_and_use, ggml_add(c, ggml_repeat(c, ggml_sum_rows(c, x[0]), x[0]), ggml_sqr(c, x[0])))
+CASE(mean_and_use, ggml_add(c, ggml_repeat(c, ggml_mean(c, x[0]), x[0]), ggml_sqr(c, x[0])))
+CASE(view_and_use, ggml_mul(c, ggml_sqr(c, ggml_cont(c, ggml_view_2d(c, x[0], 3, 3, x[0]->nb[1], 4))),
+                            ggml_cont(c, ggml_view_2d(c, x[0], 3, 3, x[0]->nb[1], 0))))
+CASE(attention, ggml_mul_mat(c, ggml_cont(c, ggml_transpose(c, x[2])),
+                             ggml_soft_max(c, ggml_diag_mask_inf(c, ggml_mul_mat(c, x[1], x[0]), 0))))
+CASE(feed_forward, ggml_mul_mat(c, x[2], ggml_silu(c, ggml_mul_mat(c, x[1], x[0]))))
+/* clang-format on */
 
-    /* A leaf with constant values. */
-    static tensor *constant(context *c, enum ggml_type type, int64_t n0, int64_t n1)
+/* A leaf with constant values. */
+static tensor *constant(context *c, enum ggml_type type, int64_t n0, int64_t n1)
 {
     tensor *t = ggml_new_tensor_2d(c, type, n0, n1);
     for (int64_t i = 0; i < n0 * n1; i++) {
         if (type == GGML_TYPE_I32)
             ((int32_t *)t->data)[i] = (int32_t)(3 * i + 1) % 7;
         else
-            ((float *)t->data)[i] = (float)((7 * i) % 5) / 4 - 0.5f;
+            ((float *)t->data)[i] = (float)((7 * i) % 5) / 4 + 0.25f;
     }
     return t;
+}
+
+/* Each row of the labels sums to 1, as ggml's backward requires. */
+static tensor *cross_entropy(context *c, tensor **x)
+{
+    return ggml_cross_entropy_loss(c, x[0], ggml_soft_max(c, constant(c, GGML_TYPE_F32, x[0]->ne[0], x[0]->ne[1])));
 }
 
 static tensor *masked_soft_max(context *c, tensor **x)
@@ -277,6 +214,7 @@ static const operation operations[] = {
     {"add, broadcast of a column", node_add, {FOUR, {1, 4, 1, 1}}, -2, 2, 0},
     {"add, x + x", node_add_itself, {SAME}, -2, 2, 0},
     {"add1", node_add1, {SAME, {1, 1, 1, 1}}, -2, 2, 0},
+    {"add1 of a vector", node_add1, {{5, 1, 1, 1}, {1, 1, 1, 1}}, -2, 2, 0},
     {"acc", node_acc, {SAME, {3, 2, 1, 1}}, -2, 2, 0},
     {"sub", node_sub, {FOUR, FOUR}, -2, 2, 0},
     {"sub, broadcast of a row", node_sub, {FOUR, {5, 1, 1, 1}}, -2, 2, 0},
@@ -356,7 +294,7 @@ static const operation operations[] = {
     {"pool_2d, maximum, overlapping", node_pool_max_overlap, {IMAGE}, -2, 2, 0},
     {"pool_2d, average, padded", node_pool_average_padded, {IMAGE}, -2, 2, 0},
     {"pool_2d, average, rectangle", node_pool_average_rectangle, {IMAGE}, -2, 2, 0},
-    {"cross_entropy_loss", node_cross_entropy_loss, {SAME, SAME}, 0.1f, 0.9f, -1},
+    {"cross_entropy_loss", cross_entropy, {SAME}, -2, 2, 0},
     {"swiglu_split", node_swiglu_split, {SAME, SAME}, -2, 2, 0},
     {"attention", node_attention, {SAME, SAME, SAME}, -2, 2, 0},
     {"feed forward", node_feed_forward, {SAME, {5, 7, 1, 1}, {7, 5, 1, 1}}, -2, 2, 0},
@@ -400,7 +338,9 @@ static tensor *input(context *c, const operation *op, int k)
 static void write_row(FILE *out, const operation *op, const th_function_report *report)
 {
     static const char *const verdicts[] = {"could not run", "right", "wrong", "cannot tell", "nothing compared"};
-    const char *verdict = strstr(report->text, "signal") ? "no backward" : verdicts[report->verdict];
+    const char *verdict = strstr(report->text, "SIGSEGV")   ? "crash"
+                          : strstr(report->text, "SIGABRT") ? "no backward"
+                                                            : verdicts[report->verdict];
     fprintf(out, "ggml,%s,\"%s\",float32,%s,%lld,\"", GGML_VERSION_TEXT, op->name, verdict, (long long)report->checked);
     for (const char *p = report->text; *p; p++)
         fputs(*p == '\n' ? " / " : *p == '"' ? "'" : (char[]){*p, 0}, out);
@@ -423,8 +363,8 @@ int main(int argc, char **argv)
         int n = 0, differentiated = 0;
         for (; n < 3 && op->sizes[n][0]; n++)
             x[n] = input(c, op, n);
-        /* Targets of the loss and the pattern of repeat are constants, as in ggml's own programs. */
-        differentiated = op->indices < 0 || op->build == node_repeat || op->build == node_repeat_back ? 1 : n;
+        /* The pattern of repeat is a constant, as in ggml's own programs. */
+        differentiated = op->build == node_repeat || op->build == node_repeat_back ? 1 : n;
         th_function_options options = {.isolate = true, .only_this_point = true, .time_limit = 10};
         th_function_report report = {0};
         th_status status = check_ggml(op->name, x, differentiated, op->build(c, x), &options, &report);
