@@ -69,7 +69,7 @@ static int square_backward(void *user, const th_buffer *in, const th_buffer *out
     for (int64_t i = 0; i < in->numel - (mistake == BACKWARD_LEAVES_ELEMENT); i++)
         dx[i] = 2 * x[i] * dy[i];
     if (mistake == BACKWARD_CRASHES)
-        raise(SIGTERM);
+        raise(SIGUSR1);
     if (mistake == BACKWARD_WRITES_AFTER)
         dx[in->numel] = 0;
     if (mistake == BACKWARD_CHANGES_COTANGENT)
@@ -124,7 +124,7 @@ START_TEST(a_child_process_survives_crashes)
     expect_right(check_with(0, &isolated));
     expect_right(check_with(0, &limited));
     expect_wrong(check_with(CRASHES, &isolated), "forward crashed with signal 6 (SIGABRT)");
-    expect_wrong(check_with(BACKWARD_CRASHES, &isolated), "backward crashed with signal 15");
+    expect_wrong(check_with(BACKWARD_CRASHES, &isolated), "backward crashed with signal ");
     expect_wrong(check_with(EXITS, &isolated), "forward ended the process with exit status 3");
     expect_wrong(check_with(HANGS, &limited), "forward did not return within 0.05 seconds");
     expect_wrong(check_with(WRITES_AFTER, &isolated), "writes outside");
