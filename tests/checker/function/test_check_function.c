@@ -223,6 +223,62 @@ START_TEST(a_forward_derivative)
 }
 END_TEST
 
+/* -- sentences on the mistake -- */
+
+static double cube(double x)
+{
+    return x * x * x;
+}
+
+static double three_squares(double x)
+{
+    return 3 * x * x;
+}
+
+static double three(double x)
+{
+    return 3 * x;
+}
+
+static double three_cubes(double x)
+{
+    return 3 * x * x * x;
+}
+
+static double half_of_it(double x)
+{
+    return 1.5 * x * x;
+}
+
+static double too_large(double x)
+{
+    return 3 * x * x * (1.5 + 0.4 * sin(x));
+}
+
+static int ignoring_backward(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout,
+                             th_buffer *din)
+{
+    (void)out, (void)dout;
+    for (int64_t i = 0; i < in->numel; i++)
+        store(din, i, ((const elementwise *)user)->slope(load(in, i)));
+    return 0;
+}
+
+START_TEST(sentences_name_the_mistake)
+{
+    for (int t = 0; t < 2; t++) {
+        const th_port x = th_port_of("x", floats[t], TH_SHAPE(8));
+        expect_wrong(check_elementwise(cube, three, &x), "a factor is missing: the gradient times the input is right");
+        expect_wrong(check_elementwise(cube, three_cubes, &x), "there is a factor too many");
+        expect_wrong(check_elementwise(cube, half_of_it, &x), "the rule has a wrong constant factor");
+        expect_wrong(check_elementwise(cube, too_large, &x), "a factor or a term that depends on the element");
+        elementwise user = {cube, three_squares};
+        const th_function ignores = th_function_of("cube", elementwise_forward, ignoring_backward, &user, 1, &x, 1, &x);
+        expect_wrong(check(&ignores), "the rule does not use the gradient of the output");
+    }
+}
+END_TEST
+
 /* -- functions that are not deterministic -- */
 
 static int noisy_sum(void *user, const th_buffer *in, th_buffer *out)
@@ -292,6 +348,7 @@ int main(void)
     tcase_add_test(tcase, a_kink_is_named);
     tcase_add_test(tcase, bfloat16_with_and_without_a_reference);
     tcase_add_test(tcase, a_forward_derivative);
+    tcase_add_test(tcase, sentences_name_the_mistake);
     tcase_add_test(tcase, a_function_that_is_not_deterministic_is_recognized);
     tcase_add_test(tcase, arguments_are_checked);
     return run_suites();
