@@ -29,7 +29,8 @@ def lines_of(values, form, in_line):
 
 
 def fixtures(folder):
-    lines = ["/* Written by scripts/interop/gguf_blocks.py: blocks of GGUF files, and their numbers as bits of float32. */"]
+    lines = ["/* Written by scripts/interop/gguf_blocks.py: blocks of GGUF files, and their numbers as bits of float32. */",
+             "/* clang-format off */"]
     for name in SCALES:
         blocks, numbers = blocks_of(name, 2 if GGML_QUANT_SIZES[GGMLQuantizationType[name]][0] == 32 else 1)
         lines += [f"static const uint8_t {name}_blocks[] = {{"]
