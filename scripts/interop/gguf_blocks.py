@@ -42,7 +42,8 @@ def fixtures(folder):
 
 
 def compare(c):
-    c.check("fixture has all formats", len(SCALES) == 10)
+    for name in SCALES:  # main compares the fixture itself
+        c.check("all numbers are finite", np.isfinite(blocks_of(name, 100)[1]).all(), name)
 
 
 if __name__ == "__main__":
