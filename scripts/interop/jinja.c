@@ -1,7 +1,7 @@
 /* Renders templates for the comparison with transformers (jinja.py). Each line of the input is
  * {"template": ..., "context": {...}, "now": seconds}; the answer is {"text": ..., "spans": [[begin, end], ...]}, or
  * {"error": ...}. */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L /* getline */
 #include "models/jinja/jinja.h"
 
 #include <stdio.h>

@@ -33,8 +33,8 @@ static th_jinja_value refuse_undefined(th_jinja_run *run, th_jinja_value object)
 
 static bool has_item(th_jinja_run *run, th_jinja_value object, th_jinja_value key, th_jinja_value *item)
 {
-    int64_t index = key.kind == TH_JINJA_INT ? key.integer : key.boolean;
     const bool is_index = key.kind == TH_JINJA_INT || key.kind == TH_JINJA_BOOL;
+    int64_t index = !is_index ? 0 : key.kind == TH_JINJA_INT ? key.integer : key.boolean;
     if (object.kind == TH_JINJA_DICT && key.kind != TH_JINJA_LIST && key.kind != TH_JINJA_DICT) {
         const th_jinja_value *found = th_jinja_find(run, object.dict, key);
         if (found)
