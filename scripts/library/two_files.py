@@ -17,7 +17,12 @@ PARTS = {
     "TAPEHEAD_NO_EXPORT": ("src/export/",),
     "TAPEHEAD_NO_CHECKER": ("src/checker/",),
 }
-HEADERS = {"tapehead/gradient_check.h": "TAPEHEAD_NO_CHECKER", "tapehead/export.h": "TAPEHEAD_NO_EXPORT"}
+HEADERS = {
+    "tapehead/gradient_check.h": "TAPEHEAD_NO_CHECKER",
+    "tapehead/check_function.h": "TAPEHEAD_NO_CHECKER",
+    "tapehead/gradient_report.h": "TAPEHEAD_NO_CHECKER",
+    "tapehead/export.h": "TAPEHEAD_NO_EXPORT",
+}
 # Macros whose arguments are names of kernels or members, not of functions.
 KEEP = ("TH_KERNEL", "ELEMENTWISE_KERNEL", "ELEMENTWISE_LOOP", "KERNEL", "ROWS", "ELEMENTWISE", "OPERATION", "UPDATE_RULE")
 

@@ -31,7 +31,7 @@ static int64_t set_strides(th_buffer *b, bool strided)
     return span;
 }
 
-bool th_memory_init(th_memory *memory, const th_port *port, th_dtype dtype)
+bool th_memory_init(th_function_memory *memory, const th_port *port, th_dtype dtype)
 {
     th_buffer *b = &memory->buffer;
     b->dtype = dtype;
@@ -48,13 +48,13 @@ bool th_memory_init(th_memory *memory, const th_port *port, th_dtype dtype)
     return memory->block != NULL;
 }
 
-void th_memory_free(th_memory *memory)
+void th_memory_free(th_function_memory *memory)
 {
     free(memory->block);
     memory->block = NULL;
 }
 
-void th_memory_fill(th_memory *memory, int byte)
+void th_memory_fill(th_function_memory *memory, int byte)
 {
     memset(memory->block, byte, memory->bytes);
 }
@@ -68,7 +68,7 @@ static bool bytes_are(const unsigned char *bytes, size_t count, int byte)
 }
 
 /* Returns whether the gap after each row of a strided buffer has this byte. */
-static bool gaps_are(const th_memory *memory, int byte)
+static bool gaps_are(const th_function_memory *memory, int byte)
 {
     const th_buffer *b = &memory->buffer;
     const size_t size = th_dtype_size(b->dtype);
@@ -86,14 +86,14 @@ static bool gaps_are(const th_memory *memory, int byte)
     return true;
 }
 
-bool th_memory_is_intact(const th_memory *memory, int byte)
+bool th_memory_is_intact(const th_function_memory *memory, int byte)
 {
     const unsigned char *end = memory->block + TH_BUFFER_WALL + memory->inner;
     return bytes_are(memory->block, TH_BUFFER_WALL, byte) && bytes_are(end, TH_BUFFER_WALL, byte) &&
            gaps_are(memory, byte);
 }
 
-uint64_t th_memory_sum(const th_memory *memory)
+uint64_t th_memory_sum(const th_function_memory *memory)
 {
     uint64_t sum = 1469598103934665603u;
     for (size_t i = 0; i < memory->bytes; i += sizeof sum) {

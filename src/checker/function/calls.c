@@ -61,8 +61,8 @@ bool th_run_init(th_run *run)
 void th_run_free(th_run *run)
 {
     for (int i = 0; i < TH_MAX_PORTS; i++) {
-        th_memory *const all[] = {&run->in[i],  &run->out[i],      &run->dout[i],
-                                  &run->din[i], &run->exact_in[i], &run->exact_out[i]};
+        th_function_memory *const all[] = {&run->in[i],  &run->out[i],      &run->dout[i],
+                                           &run->din[i], &run->exact_in[i], &run->exact_out[i]};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             th_memory_free(all[k]);
     }
@@ -83,14 +83,14 @@ enum { TH_THOROUGH_CALLS = 16, TH_THOROUGH_CALLS_OF_MANY = 4, TH_MANY_COMPARED =
 /* What a call must not change. */
 typedef struct guarded_call {
     const char *name;
-    const th_memory *read[3]; /* arrays of buffers that the function only reads */
+    const th_function_memory *read[3]; /* arrays of buffers that the function only reads */
     int count[3];
     uint64_t sum[3][TH_MAX_PORTS];
     bool thorough;
     int rounding;
 } guarded_call;
 
-static bool is_given(const th_memory *memory)
+static bool is_given(const th_function_memory *memory)
 {
     return memory->block != NULL;
 }
@@ -106,14 +106,14 @@ static void begin_call(th_run *run, guarded_call *call, int64_t calls)
     th_process_begin_call(call->name, run->options.time_limit);
 }
 
-static const char *read_name(const th_run *run, const th_memory *read, int i)
+static const char *read_name(const th_run *run, const th_function_memory *read, int i)
 {
     const th_function *f = run->function;
     const bool input = read == run->in || read == run->exact_in || read == run->din;
     return input ? f->inputs[i].name : f->outputs[i].name;
 }
 
-static const char *prefix_of(const th_run *run, const th_memory *read)
+static const char *prefix_of(const th_run *run, const th_function_memory *read)
 {
     return read == run->din || read == run->dout ? "the gradient of " : "";
 }
@@ -141,7 +141,7 @@ static bool end_call(th_run *run, const guarded_call *call, int error)
     return true;
 }
 
-static bool check_walls(th_run *run, const char *name, const th_memory *written, int count, int byte)
+static bool check_walls(th_run *run, const char *name, const th_function_memory *written, int count, int byte)
 {
     for (int i = 0; i < count; i++)
         if (is_given(&written[i]) && !th_memory_is_intact(&written[i], byte))
@@ -151,7 +151,7 @@ static bool check_walls(th_run *run, const char *name, const th_memory *written,
 }
 
 /* Copies the buffers that the user's function gets. */
-static void give_buffers(const th_run *run, th_buffer *buffer, const th_memory *memory, int count)
+static void give_buffers(const th_run *run, th_buffer *buffer, const th_function_memory *memory, int count)
 {
     for (int i = 0; i < count; i++) {
         buffer[i] = memory[i].buffer;
@@ -162,8 +162,8 @@ static void give_buffers(const th_run *run, th_buffer *buffer, const th_memory *
 
 /* -- the calls -- */
 
-static bool call_forward(th_run *run, const char *name, th_function_forward *forward, const th_memory *in,
-                         th_memory *out, int byte)
+static bool call_forward(th_run *run, const char *name, th_function_forward *forward, const th_function_memory *in,
+                         th_function_memory *out, int byte)
 {
     const th_function *f = run->function;
     th_buffer inputs[TH_MAX_PORTS], outputs[TH_MAX_PORTS];
@@ -228,7 +228,7 @@ static bool call_backward(th_run *run, int byte)
 }
 
 /* Calls jvp along the unit vector of one element. Writes <cotangent, derivative> to *result. */
-static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *cotangent, double *result)
+static bool call_jvp(th_run *run, int input, int64_t element, const th_function_memory *cotangent, double *result)
 {
     const th_function *f = run->function;
     th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
@@ -259,7 +259,7 @@ static bool call_jvp(th_run *run, int input, int64_t element, const th_memory *c
 static bool transpose_jvp(th_run *run)
 {
     const th_function *f = run->function;
-    th_memory cotangent[TH_MAX_PORTS];
+    th_function_memory cotangent[TH_MAX_PORTS];
     bool good = true;
     double *gradient = th_run_allocate(run, run->engine.columns);
     memset(cotangent, 0, sizeof cotangent);
@@ -298,7 +298,7 @@ bool th_run_backward(th_run *run, int byte)
 
 /* -- results -- */
 
-void th_run_read_outputs(const th_run *run, const th_memory *out, double *values)
+void th_run_read_outputs(const th_run *run, const th_function_memory *out, double *values)
 {
     for (int k = 0; k < run->function->n_outputs; k++)
         if (is_given(&run->dout[k])) {

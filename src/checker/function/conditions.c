@@ -113,7 +113,7 @@ static bool reverse_inputs(th_run *run)
 }
 
 /* Copies the blocks of an array of buffers to a new block, or back. */
-static unsigned char *save_blocks(th_run *run, const th_memory *memory)
+static unsigned char *save_blocks(th_run *run, const th_function_memory *memory)
 {
     size_t bytes = 1;
     for (int i = 0; i < TH_MAX_PORTS; i++)
@@ -131,7 +131,7 @@ static unsigned char *save_blocks(th_run *run, const th_memory *memory)
     return saved;
 }
 
-static void restore_blocks(th_memory *memory, unsigned char *saved)
+static void restore_blocks(th_function_memory *memory, unsigned char *saved)
 {
     const unsigned char *at = saved;
     for (int i = 0; i < TH_MAX_PORTS && saved; i++)

@@ -19,7 +19,7 @@ static th_variable *variable(const th_engine *engine, int64_t i)
 static const th_buffer *point_of(const th_engine *engine, const th_variable *x)
 {
     const th_run *run = (const th_run *)engine;
-    const th_memory *in = run->function->reference ? run->exact_in : run->in;
+    const th_function_memory *in = run->function->reference ? run->exact_in : run->in;
     return &in[x->input_number].buffer;
 }
 

@@ -20,21 +20,21 @@
 enum { TH_BUFFER_NAN = 0xFF, TH_BUFFER_FINITE = 0x3C, TH_BUFFER_WALL = 256 };
 
 /* A buffer between walls. */
-typedef struct th_memory {
+typedef struct th_function_memory {
     th_buffer buffer;
     unsigned char *block; /* [bytes]: a wall, the elements with their gaps, a wall */
     size_t bytes, inner;  /* of the block; of the part between the walls */
-} th_memory;
+} th_function_memory;
 
 /* Allocates a buffer for a port; dtype: the type of its elements. Returns false if there is no memory. */
-bool th_memory_init(th_memory *memory, const th_port *port, th_dtype dtype);
-void th_memory_free(th_memory *memory);
+bool th_memory_init(th_function_memory *memory, const th_port *port, th_dtype dtype);
+void th_memory_free(th_function_memory *memory);
 /* Sets every byte of the block. */
-void th_memory_fill(th_memory *memory, int byte);
+void th_memory_fill(th_function_memory *memory, int byte);
 /* Returns whether the walls and the gaps have this byte. */
-bool th_memory_is_intact(const th_memory *memory, int byte);
+bool th_memory_is_intact(const th_function_memory *memory, int byte);
 /* Returns a checksum of the block. */
-uint64_t th_memory_sum(const th_memory *memory);
+uint64_t th_memory_sum(const th_function_memory *memory);
 /* Returns the address of an element, in row-major order. */
 void *th_buffer_element(const th_buffer *buffer, int64_t element);
 double th_buffer_read(const th_buffer *buffer, int64_t element);
@@ -60,8 +60,8 @@ typedef struct th_run {
     const th_function *function;
     th_function_options options;
     th_variable variable[TH_MAX_PORTS];
-    th_memory in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
-    th_memory exact_in[TH_MAX_PORTS], exact_out[TH_MAX_PORTS]; /* of .reference: float64 */
+    th_function_memory in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
+    th_function_memory exact_in[TH_MAX_PORTS], exact_out[TH_MAX_PORTS]; /* of .reference: float64 */
     double gradient_epsilon; /* of the type of the gradients; 0: float64, whose rounding is not measured */
     double start_gradient;   /* of a function that accumulates: the elements of din before the call */
     int shared[2];           /* these two inputs are in the same memory; equal: none */
@@ -88,7 +88,7 @@ void th_run_set_cotangent(th_run *run, const double *cotangent);
 bool th_run_backward(th_run *run, int byte);
 /* Copies the floating outputs, or those of these buffers, to values[rows], and the gradients to gradient[columns]. */
 void th_run_outputs(const th_run *run, double *values);
-void th_run_read_outputs(const th_run *run, const th_memory *out, double *values);
+void th_run_read_outputs(const th_run *run, const th_function_memory *out, double *values);
 void th_run_gradients(const th_run *run, double *gradient);
 /* Copies exact_in from in. */
 void th_run_set_exact(th_run *run);

@@ -36,8 +36,8 @@ static bool repeats_agree(unsigned char *const *copy, int repeats, size_t at, si
 }
 
 /* Compares the results of one buffer. Sets *more if more results are needed. */
-static bool compare_repeats(th_run *run, const char *function, const th_memory *memory, unsigned char *const *copy,
-                            int repeats, bool *more)
+static bool compare_repeats(th_run *run, const char *function, const th_function_memory *memory,
+                            unsigned char *const *copy, int repeats, bool *more)
 {
     const th_buffer *b = &memory->buffer;
     const size_t size = th_dtype_size(b->dtype), start = TH_BUFFER_WALL;
@@ -71,7 +71,7 @@ static bool compare_repeats(th_run *run, const char *function, const th_memory *
 /* Runs forward or backward a few times, and compares the results. */
 static bool repeat(th_run *run, bool backward)
 {
-    th_memory *results = backward ? run->din : run->out;
+    th_function_memory *results = backward ? run->din : run->out;
     const int count = backward ? run->function->n_inputs : run->function->n_outputs;
     unsigned char *copy[TH_MAX_PORTS][TH_MORE_REPEATS];
     memset(copy, 0, sizeof copy);
@@ -227,7 +227,7 @@ static bool measure_gradient_noise(th_run *run, const double *cotangent)
     bool good = first && again && engine->gradient_noise;
     if (good)
         th_run_gradients(run, first);
-    th_memory saved[TH_MAX_PORTS];
+    th_function_memory saved[TH_MAX_PORTS];
     memset(saved, 0, sizeof saved);
     for (int i = 0; i < run->function->n_inputs && good; i++) {
         if (!run->variable[i].checked)
