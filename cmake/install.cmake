@@ -64,6 +64,7 @@ tapehead_directory(doc ${CMAKE_INSTALL_DOCDIR}/tests)
 file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)
+install(FILES python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python COMPONENT doc)
 install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN docs/reference EXCLUDE
     PATTERN bench/studies EXCLUDE PATTERN __pycache__ EXCLUDE) # they would be empty folders

@@ -6,6 +6,7 @@ set -eu
 cd "$1/src"
 
 core='models/core'
+gguf='models/gguf/folder.h' # a GGUF file takes the place of a folder
 kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h'
 folders="
     kernels:
@@ -33,11 +34,12 @@ folders="
     models/data:        $core/context.h $core/files.h $core/kernels.h $core/tensors.h models/files
     models/text/pattern: $core/context.h models/text/characters.h models/text/grow.h models/text/unicode.h
     models/text:        $core/context.h $core/files.h models/files models/text/pattern
-    models/text/json:   $core/context.h $core/files.h models/files models/text
-    models/chat:        $core/context.h $core/files.h models/files models/text
+    models/text/json:   $core/context.h $core/files.h models/files models/text $gguf
+    models/jinja:       $core/context.h $core/files.h models/text/characters.h models/text/grow.h models/text/unicode.h
+    models/chat:        $core/context.h $core/files.h models/files models/text models/jinja $gguf
     models/generation:  $core/context.h $core/kernels.h $core/modules.h $core/tensors.h
     models/families:    $core/context.h $core/files.h $core/modules.h $core/tensors.h models/files
-    models/saved_models: $core/context.h $core/files.h $core/modules.h $core/tensors.h $core/training.h models/files models/text models/families
+    models/saved_models: $core/context.h $core/files.h $core/modules.h $core/tensors.h $core/training.h models/files models/text models/families $gguf
     models/gguf:        $core/context.h $core/files.h $core/kernels.h $core/modules.h $core/tensors.h models/files models/families models/text"
 
 for folder in $(ls -d */ kernels/*/ models/*/ models/text/*/ | sed 's|/$||' | grep -vx models); do

@@ -30,12 +30,12 @@ names="tapehead ${models:+tapehead_models}"
     find include -name '*.h' | if [ -n "$models" ]; then cat; else grep -vF "$(models_headers include)" | grep -v /models.h; fi
 } >"$work/devel"
 {
-    ls ./*.md LICENSE tests/checksums.txt
+    ls ./*.md LICENSE tests/checksums.txt python/README.md
     find docs bench -path docs/reference -prune -o -name '*.md' -print -o -name '*.svg' -print -o -name '*.png' -print
     find teaching/lessons -name '*.md' -o -name '*.svg' -o -name '*.[ch]'
 } | sed 's|^\(\./\)*|share/doc/tapehead/|' >"$work/doc"
 {
-    find examples -name '*.[ch]'
+    find examples -name '*.[ch]' ! -path '*/two_files/*'
     find programs -name '*.[ch]' | sed -e 's|^programs/|examples/|' -e 's|/\([^/]*\)/\1\.c$|/\1.c|'
     find teaching/lessons -name '*.[ch]' | sed 's|^teaching/lessons|examples/class|'
     echo examples/CMakeLists.txt

@@ -357,7 +357,9 @@ static bool search_variable(th_engine *engine, compare_workspace *work, th_varia
             *finding = found;
     }
     if (!search.incomplete)
-        *missed = pow(th_search_missed_probability(&search), searches);
+        *missed = 1;
+    for (int i = 0; i < searches && !search.incomplete; i++)
+        *missed *= th_search_missed_probability(&search);
     return true;
 }
 

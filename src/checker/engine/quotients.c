@@ -38,14 +38,22 @@ void th_quotients_start_line(th_quotients *quotients)
 
 /* -- one step -- */
 
+/* Returns the power of two with the nearest logarithm. */
+static double nearest_power_of_two(double x)
+{
+    int exponent;
+    const double part = frexp(x, &exponent); /* in [0.5, 1) */
+    return ldexp(1, part < sqrt(0.5) ? exponent - 1 : exponent);
+}
+
 static double step_length(const th_engine *engine, const th_line *line, int k)
 {
     const th_gradient_options *o = &engine->options;
     double length = (o->step > 0 ? o->step : th_limits.step[engine->kind]) * th_line_step_factor(line);
     if (line->direction)
         length *= line->variable->numel > 1 ? 4 / sqrt((double)line->variable->numel) : 4;
-    if (engine->kind >= TH_KIND_FLOAT16 && o->step <= 0) /* a power of 2 keeps the sum with a short number exact */
-        length = ldexp(1, (int)rint(log2(length)));
+    if (engine->kind >= TH_KIND_FLOAT16 && o->step <= 0)
+        length = nearest_power_of_two(length); /* it keeps the sum with a short number exact */
     for (int i = TH_USUAL_STEP; i < k; i++)
         length *= th_limits.ratio[engine->kind];
     for (int i = TH_USUAL_STEP; i > k; i--)

@@ -105,8 +105,11 @@ static bool search_range(th_engine *engine, th_search *s, int64_t first, int64_t
 
 double th_search_missed_probability(const th_search *s)
 {
-    const double range = fmin((double)s->variable->numel, TH_SEARCH_BLOCK);
-    return (1 + ceil(log2(range))) * erfc(4 / sqrt(2)) / 2;
+    const double beyond_four_deviations = 3.167e-5; /* of a normal distribution, on one side */
+    int comparisons = 1;
+    for (double range = fmin((double)s->variable->numel, TH_SEARCH_BLOCK); range > 1; range /= 2)
+        comparisons++;
+    return comparisons * beyond_four_deviations;
 }
 
 bool th_search_element(th_engine *engine, th_search *s, int64_t *element)

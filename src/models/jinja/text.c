@@ -3,11 +3,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "models/core/files.h"
 #include "models/jinja/value.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/unicode.h"
-#include "tensor/decimal.h"
 
 /* -- the output -- */
 
