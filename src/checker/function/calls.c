@@ -20,11 +20,17 @@ bool th_run_note(th_run *run, const char *format, ...)
     return false;
 }
 
+bool th_run_out_of_memory(th_run *run)
+{
+    run->failed = run->no_memory = true;
+    return th_run_note(run, "the buffers do not fit into memory");
+}
+
 double *th_run_allocate(th_run *run, int64_t count)
 {
     double *memory = (double *)calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
     if (memory == NULL) {
-        run->failed = true;
+        run->failed = run->no_memory = true;
         th_run_note(run, "%lld numbers do not fit into memory", (long long)count);
     }
     return memory;
@@ -51,11 +57,7 @@ bool th_run_init(th_run *run)
         if (good && f->reference)
             good = th_memory_init(&run->exact_out[k], port, th_is_checked_type(port->dtype) ? TH_FLOAT64 : port->dtype);
     }
-    if (!good) {
-        run->failed = true;
-        th_run_note(run, "the buffers do not fit into memory");
-    }
-    return good;
+    return good || th_run_out_of_memory(run);
 }
 
 void th_run_free(th_run *run)

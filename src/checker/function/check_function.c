@@ -260,8 +260,7 @@ static bool check_other_points(th_run *run)
     if (!has_random_values(run) || run->engine.columns + run->engine.rows > TH_MANY)
         return true;
     th_gradient_report *other = (th_gradient_report *)malloc(sizeof *other);
-    bool good = other != NULL || th_run_note(run, "there is no memory");
-    run->failed |= !good;
+    bool good = other != NULL || th_run_out_of_memory(run);
     for (size_t p = 0; p < sizeof points / sizeof *points && good && report->verdict != TH_GRADIENT_WRONG; p++) {
         memset(other, 0, sizeof *other);
         other->input = -1;
@@ -345,6 +344,7 @@ th_status th_check_function_here(const th_function *function, const th_function_
         run->engine.base = th_run_allocate(run, run->engine.rows);
         if (run->engine.base && th_run_init(run))
             (void)check_all(run);
+        no_memory = run->no_memory;
         write_report(run, engine_report, report);
         forget_noise(&run->engine);
         free(run->engine.base);

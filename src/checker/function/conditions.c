@@ -119,10 +119,8 @@ static unsigned char *save_blocks(th_run *run, const th_function_memory *memory)
     for (int i = 0; i < TH_MAX_PORTS; i++)
         bytes += memory[i].block ? memory[i].bytes : 0;
     unsigned char *saved = (unsigned char *)malloc(bytes), *at = saved;
-    if (saved == NULL) {
-        run->failed = true;
-        th_run_note(run, "the buffers do not fit into memory");
-    }
+    if (saved == NULL)
+        (void)th_run_out_of_memory(run);
     for (int i = 0; i < TH_MAX_PORTS && saved; i++)
         if (memory[i].block) {
             memcpy(at, memory[i].block, memory[i].bytes);
@@ -145,7 +143,7 @@ static void restore_blocks(th_function_memory *memory, unsigned char *saved)
 /* The function may refuse the reversed inputs: then there is no second call. */
 static bool run_another_forward(th_run *run)
 {
-    if (th_run_forward(run, TH_BUFFER_NAN) || !run->failed)
+    if (th_run_forward(run, TH_BUFFER_NAN) || !run->failed || run->no_memory)
         return run->mistake[0] == '\0';
     run->failed = false;
     run->mistake[0] = '\0';

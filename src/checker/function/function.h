@@ -70,6 +70,7 @@ typedef struct th_run {
     bool not_deterministic;
     char mistake[TH_MISTAKE_TEXT]; /* other than a wrong gradient; "" if none */
     bool failed;                   /* a function returned an error, or there is no memory */
+    bool no_memory;
 } th_run;
 
 /* Allocates all buffers. Returns false with run->mistake if there is no memory. Call th_run_free in either case. */
@@ -77,6 +78,8 @@ bool th_run_init(th_run *run);
 void th_run_free(th_run *run);
 /* Notes a mistake of the user's function, unless there is one. Returns false. */
 bool th_run_note(th_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Notes that an allocation failed, which ends the check. Returns false. */
+bool th_run_out_of_memory(th_run *run);
 /* Calls forward, with outputs that contain this byte before the call. False with run->mistake. */
 bool th_run_forward(th_run *run, int byte);
 /* Calls the reference at exact_in. */

@@ -82,7 +82,7 @@ static bool repeat(th_run *run, bool backward)
             if (results[i].block == NULL)
                 continue;
             copy[i][r] = (unsigned char *)malloc(results[i].bytes);
-            good = copy[i][r] != NULL || th_run_note(run, "the buffers do not fit into memory");
+            good = copy[i][r] != NULL || th_run_out_of_memory(run);
             if (copy[i][r])
                 memcpy(copy[i][r], results[i].block, results[i].bytes);
         }
