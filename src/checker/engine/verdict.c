@@ -265,10 +265,13 @@ static th_verdict judge_steps(const derivative *d)
     for (int k = TH_STEPS - 1; k >= 0 && d->quotients->engine->options.step <= 0; k--)
         if (is_known(d, k) && is_confirmed(d, k))
             return make_verdict(d, TH_RIGHT, k, rounding(d, k));
-    for (int k = 0; k + 2 < TH_STEPS; k++)
-        if (contradicts(d, k))
-            return make_verdict(d, TH_WRONG, k + 1, difference(d, k + 1, k + 2) + rounding(d, k + 1));
-    return (th_verdict){.kind = TH_NO_VERDICT};
+    th_verdict verdict = {.kind = TH_NO_VERDICT};
+    for (int k = 0; k + 2 < TH_STEPS; k++) { /* of the steps that contradict it, the report has the most certain one */
+        const double error = difference(d, k + 1, k + 2) + rounding(d, k + 1);
+        if (contradicts(d, k) && (verdict.kind == TH_NO_VERDICT || error < verdict.error))
+            verdict = make_verdict(d, TH_WRONG, k + 1, error);
+    }
+    return verdict;
 }
 
 /* -- after the last step: right within the uncertainty, or cannot tell -- */
