@@ -61,6 +61,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config.cmake ${CMAKE_CURRENT_
 # -- doc: pages and pictures in their folders, because they link each other; the reference --
 
 tapehead_directory(doc ${CMAKE_INSTALL_DOCDIR}/tests)
+tapehead_directory(doc ${CMAKE_INSTALL_DOCDIR}/python)
 file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)

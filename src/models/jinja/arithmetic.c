@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/core/kernels.h"
 #include "models/jinja/value.h"
 
 static th_jinja_value refuse(th_jinja_run *run, char op, th_jinja_value a, th_jinja_value b)
@@ -55,7 +56,7 @@ static th_jinja_value integers(th_jinja_run *run, char op, int64_t a, int64_t b)
         return th_jinja_float((double)a / (double)b);
     case 'p':
         if (b < 0 && a != 0)
-            return th_jinja_float(pow((double)a, (double)b));
+            return th_jinja_float(th_scalar_pow((double)a, (double)b));
         fits = b >= 0 && power(a, b, &result);
         break;
     default:
@@ -81,7 +82,7 @@ static th_jinja_value reals(th_jinja_run *run, char op, double a, double b)
     case '/':
         return th_jinja_float(a / b);
     case 'p':
-        rest = pow(a, b);
+        rest = th_scalar_pow(a, b);
         return rest == rest || a != a || b != b ? th_jinja_float(rest)
                                                 : th_jinja_fail(run, "a complex number is not supported");
     default:

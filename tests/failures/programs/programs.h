@@ -19,7 +19,7 @@ typedef struct program_run {
     th_tensor *tensor[6];
     char path[4][512];            /* in_folder */
     int paths;                    /* number of calls of in_folder */
-    char other_text[1024];        /* the text of an error in another context */
+    char other_text[1024];        /* the text of an error that is not the context's */
     unsigned char bytes[1 << 16]; /* of the tensor or file that is being added to crc */
 } program_run;
 
