@@ -26,14 +26,16 @@ NANOGPT = (
     "--warmup 100 --weight-decay 0.1 --beta1 0.9 --beta2 0.99 --clip 1 --schedule cosine --optimizer adamw"
 )
 OURS = (
-    "--layers 4 --heads 4 --width 128 --length 64 --dropout 0 --batch 12 --llama --qk-norm --uniform-init --zero-init "
+    "--layers 4 --heads 4 --width 128 --dropout 0 --llama --qk-norm --uniform-init --zero-init "
     "--embedding-std 0.3 --bigram 4226 --value-residual --optimizer muon --lr 0.02 --adam-lr 0.01 --min-lr 0 "
-    "--warmup 20 --weight-decay 0.1 --beta1 0.9 --beta2 0.99 --clip 1 --schedule wsd --decay 1"
+    "--weight-decay 0.1 --beta1 0.9 --beta2 0.99 --clip 1 --schedule wsd --decay 1"
 )
 RECIPES = {  # name: target of the validation loss, steps, other options
     "nanogpt": (1.88, 2000, NANOGPT),
-    "ours-1.88": (1.88, 200, OURS),
-    "ours-1.60": (1.60, 1400, OURS),
+    "ours-1.88": (1.88, 360, f"{OURS} --length 64 --batch 8 --warmup 20"),
+    "ours-1.60": (1.60, 1400, f"{OURS} --length 64 --batch 12 --warmup 50"),
+    "ours-1.55": (1.55, 2400, f"{OURS} --length 64 --batch 12 --warmup 50"),
+    "ours-1.4697": (1.4697, 6000, f"{OURS} --length 256 --batch 4 --warmup 50"),
 }
 ENGINES = ("tapehead", "tapehead-bfloat16", "torch")
 ROWS = [f"{recipe}-{engine}" for recipe in RECIPES for engine in ENGINES]
@@ -98,7 +100,7 @@ def describe(rows):
     reached = "too few seeds" if len(losses) < FEWEST_SEEDS else "yes" if p < LEVEL else "no"
     seconds = [f"{recipes.mean(rows, column):.1f}" for column in ("wall_seconds", "processor_seconds")]
     counts = [rows[0]["steps"], rows[0]["parameters"], str(len(rows))]
-    numbers = [f"{target:.2f}", f"{mean:.4f}", f"{deviation:.4f}", f"{t:.2f}", f"{p:.2g}", reached]
+    numbers = [f"{target:g}", f"{mean:.4f}", f"{deviation:.4f}", f"{t:.2f}", f"{p:.2g}", reached]
     return [rows[0]["row"], *counts, *("-" if number == "nan" else number for number in numbers), *seconds]
 
 
