@@ -7,27 +7,11 @@ import common
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
+from samples import ABOVE, ANY, DEFINITE, INSIDE, MATRICES, PAIR, POSITIVE, POSITIVES, SAME, SQUARE, VECTORS, uniform
 
 mx.set_default_device(mx.cpu)
 mx.disable_compile()  # the activations would call a C++ compiler for each shape
-RANDOM = np.random.default_rng(3)
 
-
-def uniform(low, high, *shape):
-    return RANDOM.uniform(low, high, shape)
-
-
-ANY = lambda: (uniform(-2, 2, 2, 3),)
-POSITIVE = lambda: (uniform(0.3, 2.5, 2, 3),)
-INSIDE = lambda: (uniform(-0.9, 0.9, 2, 3),)
-ABOVE = lambda: (uniform(1.1, 3, 2, 3),)
-PAIR = lambda: (uniform(-2, 2, 2, 3), uniform(0.3, 2.5, 1, 3))
-POSITIVES = lambda: (uniform(0.3, 2.5, 2, 3), uniform(0.3, 2.5, 1, 3))
-SAME = lambda: (uniform(-2, 2, 2, 3), uniform(-2, 2, 2, 3))
-VECTORS = lambda: (uniform(-2, 2, 4), uniform(-2, 2, 4))
-MATRICES = lambda: (uniform(-2, 2, 3, 3), uniform(-2, 2, 3, 3))
-SQUARE = lambda: (uniform(-2, 2, 3, 3),)
-DEFINITE = lambda: (np.array([[3.0, 0.4, 0.1], [0.4, 2.0, 0.3], [0.1, 0.3, 1.5]]),)
 SIGNAL = lambda: (uniform(-2, 2, 2, 7, 2), uniform(-2, 2, 3, 3, 2))
 GROUPED = lambda: (uniform(-2, 2, 2, 7, 4), uniform(-2, 2, 6, 3, 2))
 IMAGE = lambda: (uniform(-2, 2, 1, 5, 6, 2), uniform(-2, 2, 3, 3, 2, 2))

@@ -6,27 +6,12 @@ import common
 import numpy as np
 import paddle
 import paddle.nn.functional as F
+from samples import ABOVE, ANY, DEFINITE, INSIDE, MATRICES, PAIR, POSITIVE, SAME, SQUARE, VECTORS, uniform
 
 paddle.set_device("cpu")
-RANDOM = np.random.default_rng(3)
 
-
-def uniform(low, high, *shape):
-    return RANDOM.uniform(low, high, shape)
-
-
-ANY = lambda: (uniform(-2, 2, 2, 3),)
-POSITIVE = lambda: (uniform(0.3, 2.5, 2, 3),)
-INSIDE = lambda: (uniform(-0.9, 0.9, 2, 3),)
 UNIT = lambda: (uniform(0.05, 0.95, 2, 3),)
-ABOVE = lambda: (uniform(1.1, 3, 2, 3),)
-PAIR = lambda: (uniform(-2, 2, 2, 3), uniform(0.3, 2.5, 1, 3))
 POSITIVES = lambda: (uniform(0.3, 2.5, 2, 3), uniform(0.3, 2.5, 2, 3))
-SAME = lambda: (uniform(-2, 2, 2, 3), uniform(-2, 2, 2, 3))
-VECTORS = lambda: (uniform(-2, 2, 4), uniform(-2, 2, 4))
-MATRICES = lambda: (uniform(-2, 2, 3, 3), uniform(-2, 2, 3, 3))
-SQUARE = lambda: (uniform(-2, 2, 3, 3),)
-DEFINITE = lambda: (np.array([[3.0, 0.4, 0.1], [0.4, 2.0, 0.3], [0.1, 0.3, 1.5]]),)
 IMAGE = lambda: (uniform(-2, 2, 1, 2, 5, 6),)
 FILTER = lambda: (uniform(-2, 2, 1, 2, 5, 6), uniform(-2, 2, 2, 2, 3, 3))
 SIGNAL = lambda: (uniform(-2, 2, 2, 2, 7),)

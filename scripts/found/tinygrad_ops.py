@@ -5,22 +5,9 @@ import sys
 
 import common
 import numpy as np
+from samples import ABOVE, ANY, INSIDE, MATRICES, PAIR, POSITIVE, POSITIVES, uniform
 from tinygrad import Tensor
 
-RANDOM = np.random.default_rng(3)
-
-
-def uniform(low, high, *shape):
-    return RANDOM.uniform(low, high, shape)
-
-
-ANY = lambda: (uniform(-2, 2, 2, 3),)
-POSITIVE = lambda: (uniform(0.3, 2.5, 2, 3),)
-INSIDE = lambda: (uniform(-0.9, 0.9, 2, 3),)
-ABOVE = lambda: (uniform(1.1, 3, 2, 3),)
-PAIR = lambda: (uniform(-2, 2, 2, 3), uniform(0.3, 2.5, 1, 3))
-POSITIVES = lambda: (uniform(0.3, 2.5, 2, 3), uniform(0.3, 2.5, 1, 3))
-MATRICES = lambda: (uniform(-2, 2, 3, 3), uniform(-2, 2, 3, 3))
 IMAGE = lambda: (uniform(-2, 2, 1, 2, 4, 4),)
 FILTER = lambda: (uniform(-2, 2, 1, 2, 4, 4), uniform(-2, 2, 2, 2, 3, 3))
 

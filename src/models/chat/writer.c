@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "models/chat/writer.h"
+#include "models/text/characters.h"
 #include "models/text/grow.h"
 
 bool th_chat_append(th_text *text, const char *bytes, size_t count)
@@ -72,35 +73,14 @@ void th_chat_put_template_text(th_chat_writer *w, const char *text)
 
 /* -- white space -- */
 
-/* The length of the white space character at p, as Python's str.strip has them; 0 for another character. */
-static size_t space_at(const char *p, size_t count)
-{
-    static const struct {
-        const char *bytes;
-        size_t count;
-    } others[] = {{"\xc2\x85", 2},     {"\xc2\xa0", 2},     {"\xe1\x9a\x80", 3}, {"\xe2\x80\xa8", 3},
-                  {"\xe2\x80\xa9", 3}, {"\xe2\x80\xaf", 3}, {"\xe2\x81\x9f", 3}, {"\xe3\x80\x80", 3}};
-    if (count == 0)
-        return 0;
-    const unsigned char c = (unsigned char)*p;
-    if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f))
-        return 1;
-    if (count >= 3 && memcmp(p, "\xe2\x80", 2) == 0 && (unsigned char)p[2] >= 0x80 && (unsigned char)p[2] <= 0x8a)
-        return 3;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (count >= others[i].count && memcmp(p, others[i].bytes, others[i].count) == 0)
-            return others[i].count;
-    return 0;
-}
-
 th_chat_string th_chat_trim(th_chat_string p)
 {
-    for (size_t n; (n = space_at(p.at, p.count)) > 0; p.count -= n)
+    for (size_t n; (n = th_white_space_length(p.at, p.count)) > 0; p.count -= n)
         p.at += n;
     for (bool again = true; again;) {
         again = false;
         for (size_t n = 1; n <= 3 && n <= p.count && !again; n++)
-            if (space_at(p.at + p.count - n, n) == n) {
+            if (th_white_space_length(p.at + p.count - n, n) == n) {
                 p.count -= n;
                 again = true;
             }

@@ -1,5 +1,6 @@
 /* The filters of a Jinja program: "value | name(arguments)". Those of lists are in list_filters.c. */
 #include "models/jinja/filters.h"
+#include "models/text/characters.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -202,9 +203,9 @@ static bool read_real(const th_jinja_string *text, double *value)
 {
     char copy[80];
     size_t begin = 0, end = text->count;
-    while (begin < end && th_jinja_space_at(text->bytes + begin, 1))
+    while (begin < end && th_white_space_length(text->bytes + begin, 1))
         begin++;
-    while (end > begin && th_jinja_space_at(text->bytes + end - 1, 1))
+    while (end > begin && th_white_space_length(text->bytes + end - 1, 1))
         end--;
     const size_t plus = begin < end && text->bytes[begin] == '+';
     if (end - begin - plus >= sizeof copy || end - begin - plus == 0)

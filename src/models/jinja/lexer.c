@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/jinja/syntax.h"
+#include "models/text/characters.h"
 
 void th_jinja_find_place(const char *text, size_t place, size_t *line, size_t *column)
 {
@@ -22,7 +23,7 @@ static char at(const th_jinja_lexer *lexer, size_t place)
 
 static size_t skip_space(const th_jinja_lexer *lexer, size_t place)
 {
-    for (size_t n; (n = th_jinja_space_at(lexer->text + place, lexer->bytes - place)) > 0;)
+    for (size_t n; (n = th_white_space_length(lexer->text + place, lexer->bytes - place)) > 0;)
         place += n;
     return place;
 }
@@ -41,7 +42,7 @@ static size_t end_of_text(const th_jinja_lexer *lexer, size_t begin, size_t end,
     if (sign == '-') {
         while (end > begin) {
             size_t n = 1;
-            while (n <= 3 && n <= end - begin && th_jinja_space_at(lexer->text + end - n, n) != n)
+            while (n <= 3 && n <= end - begin && th_white_space_length(lexer->text + end - n, n) != n)
                 n++;
             if (n > 3 || n > end - begin)
                 break;
@@ -55,7 +56,7 @@ static size_t end_of_text(const th_jinja_lexer *lexer, size_t begin, size_t end,
     if (sign == '+' || !strips || (line == begin && !lexer->line_starts) || line == end)
         return end;
     for (size_t place = line; place < end;) {
-        const size_t n = th_jinja_space_at(lexer->text + place, end - place);
+        const size_t n = th_white_space_length(lexer->text + place, end - place);
         if (n == 0)
             return end;
         place += n;

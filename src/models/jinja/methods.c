@@ -58,7 +58,7 @@ static void split_words(th_jinja_run *run, const th_jinja_string *text, int64_t 
     const char *at = text->bytes, *end = text->bytes + text->count;
     for (;;) {
         size_t n;
-        while ((n = th_jinja_space_at(at, (size_t)(end - at))) > 0)
+        while ((n = th_white_space_length(at, (size_t)(end - at))) > 0)
             at += n;
         if (at == end || run->failed)
             return;
@@ -67,7 +67,7 @@ static void split_words(th_jinja_run *run, const th_jinja_string *text, int64_t 
             push_part(run, list, from, end);
             return;
         }
-        while (at < end && th_jinja_space_at(at, (size_t)(end - at)) == 0)
+        while (at < end && th_white_space_length(at, (size_t)(end - at)) == 0)
             at++;
         push_part(run, list, from, at);
     }
@@ -309,7 +309,7 @@ static th_jinja_value call_is(th_jinja_run *run, const th_jinja_method *method, 
         const int length = th_character_length(text->bytes + at, text->count - at);
         const uint32_t code = length > 0 ? th_character_code(text->bytes + at, length) : 0;
         const bool fits = is_of_kind(method->name, code, &cased, &wrong);
-        all &= space ? th_jinja_space_at(text->bytes + at, text->count - at) > 0 : by_case || fits;
+        all &= space ? th_white_space_length(text->bytes + at, text->count - at) > 0 : by_case || fits;
         at += (size_t)(length > 0 ? length : 1);
     }
     return th_jinja_bool(by_case ? cased && !wrong : all);

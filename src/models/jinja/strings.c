@@ -6,33 +6,13 @@
 #include "models/jinja/value.h"
 #include "models/text/characters.h"
 
-size_t th_jinja_space_at(const char *p, size_t count)
-{
-    static const struct {
-        const char *bytes;
-        size_t count;
-    } others[] = {{"\xc2\x85", 2},     {"\xc2\xa0", 2},     {"\xe1\x9a\x80", 3}, {"\xe2\x80\xa8", 3},
-                  {"\xe2\x80\xa9", 3}, {"\xe2\x80\xaf", 3}, {"\xe2\x81\x9f", 3}, {"\xe3\x80\x80", 3}};
-    if (count == 0)
-        return 0;
-    const unsigned char c = (unsigned char)*p;
-    if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f))
-        return 1;
-    if (count >= 3 && memcmp(p, "\xe2\x80", 2) == 0 && (unsigned char)p[2] >= 0x80 && (unsigned char)p[2] <= 0x8a)
-        return 3;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (count >= others[i].count && memcmp(p, others[i].bytes, others[i].count) == 0)
-            return others[i].count;
-    return 0;
-}
-
 /* -- white space and other characters at both ends -- */
 
 /* Returns the length of the character at p if it is in the set; 0 otherwise. set NULL: white space. */
 static size_t in_set(const char *p, size_t count, const th_jinja_string *set)
 {
     if (set == NULL)
-        return th_jinja_space_at(p, count);
+        return th_white_space_length(p, count);
     for (size_t at = 0; at < set->count;) {
         const th_jinja_string rest = {.bytes = set->bytes + at, .count = set->count - at};
         const size_t length = th_jinja_byte_of(&rest, 1);
@@ -118,7 +98,8 @@ static void write_upper(th_jinja_run *run, uint32_t code, bool title)
 /* Whether jinja2's title begins a word behind this character. */
 static bool divides_words(uint32_t code)
 {
-    return code < 128 && (strchr("-({[<", (int)code) != NULL || th_jinja_space_at((const char[]){(char)code}, 1) > 0);
+    return code < 128 &&
+           (strchr("-({[<", (int)code) != NULL || th_white_space_length((const char[]){(char)code}, 1) > 0);
 }
 
 th_jinja_value th_jinja_change_case(th_jinja_run *run, const th_jinja_string *text, char mode)

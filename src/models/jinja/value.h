@@ -245,7 +245,5 @@ th_jinja_value th_jinja_replace(th_jinja_run *run, const th_jinja_string *text, 
 /* Upper 'u', lower 'l', capitalize 'c', title 't' (Python's) or 'T' (jinja2's) case. */
 th_jinja_value th_jinja_change_case(th_jinja_run *run, const th_jinja_string *text, char mode);
 th_jinja_value th_jinja_escape(th_jinja_run *run, th_jinja_value value);
-/* The length of the white space character at p, as Python's str.isspace has them; 0 for another character. */
-size_t th_jinja_space_at(const char *p, size_t count);
 
 #endif

@@ -55,6 +55,27 @@ size_t th_character_before(const char *text, size_t from, size_t at)
 
 /* -- texts -- */
 
+size_t th_white_space_length(const char *text, size_t bytes)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } others[] = {{"\xc2\x85", 2},     {"\xc2\xa0", 2},     {"\xe1\x9a\x80", 3}, {"\xe2\x80\xa8", 3},
+                  {"\xe2\x80\xa9", 3}, {"\xe2\x80\xaf", 3}, {"\xe2\x81\x9f", 3}, {"\xe3\x80\x80", 3}};
+    if (bytes == 0)
+        return 0;
+    const unsigned char c = (unsigned char)*text;
+    if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f))
+        return 1;
+    if (bytes >= 3 && memcmp(text, "\xe2\x80", 2) == 0 && (unsigned char)text[2] >= 0x80 &&
+        (unsigned char)text[2] <= 0x8a)
+        return 3;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (bytes >= others[i].count && memcmp(text, others[i].bytes, others[i].count) == 0)
+            return others[i].count;
+    return 0;
+}
+
 bool th_text_append(th_text *text, const char *bytes, size_t count)
 {
     if (!TH_GROW(text->bytes, text->capacity, text->count + count + 1))
