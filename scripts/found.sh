@@ -6,6 +6,9 @@ set -eu
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
+case ${1-} in
+-*) refuse "$1 is not an option" ;;
+esac
 [ $# -eq 2 ] || refuse "expected LIBRARY OUT, there are $# arguments"
 case $1 in
 torch) packages="torch==2.13.0 numpy expecttest scipy" ;;

@@ -16,6 +16,9 @@ if [ "${1-}" = --build ]; then
     build=$2
     shift 2
 fi
+case ${1-} in
+-*) refuse "$1 is not an option" ;;
+esac
 if [ $# -eq 0 ]; then
     for number in 12 13 14 15 16 17 18 19 20 21 22; do
         for name in gcc clang; do
