@@ -24,21 +24,24 @@ static const struct th_limits {
     double step[TH_KINDS], ratio[TH_KINDS], relative[TH_KINDS], visible[TH_KINDS], negligible[TH_KINDS],
         small[TH_KINDS], hidden[TH_KINDS], sums[TH_KINDS], conditions[TH_KINDS];
 } th_limits = {
-    .step = {1e-5, 1e-2, 1e-1, 2e-1}, /* the usual step, where truncation and rounding are both small */
-    .ratio = {10, 4, 2, 2}, /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
-    .relative = {1e-5, 2e-2, 6e-2, 1.5e-1}, /* the default of the option relative_tolerance */
-    .visible = {8e-4, 1e-1, 2e-1,
-                4e-1}, /* a mistake of a thousandth (a tenth) must be found: limits distance plus uncertainty */
-    .negligible = {1e-8, 2e-3, 1e-2,
-                   8e-2}, /* a derivative is 0 if its uncertainty is at most this fraction of the output */
-    .small = {1e-4, 1e-1, 2e-1,
-              3e-1}, /* rounding may hide a derivative of at most this fraction of the leaf's largest one */
-    .hidden = {1e-10, 1e-3, 2e-2,
-               1e-1}, /* rounding inside the function may be this fraction of the leaf's largest derivative */
-    .sums = {1e-7, 1e-3, 2e-2,
-             1e-1}, /* analytic sums are equal if they differ by this fraction of the sum of magnitudes */
-    .conditions = {1e-9, 1e-3, 2e-2,
-                   1e-1}, /* th_check_op: gradients of two conditions are equal up to this fraction of the largest */
+    /* The usual step, where truncation and rounding are both small. */
+    .step = {1e-5, 1e-2, 1e-1, 2e-1},
+    /* Of neighboring steps: with the ratio r, the longer one has r^2 times the truncation and 1 / r of the rounding. */
+    .ratio = {10, 4, 2, 2},
+    /* The default of the option relative_tolerance. */
+    .relative = {1e-5, 2e-2, 6e-2, 1.5e-1},
+    /* A mistake of about this fraction must be found: limits distance plus uncertainty. */
+    .visible = {8e-4, 1e-1, 2e-1, 4e-1},
+    /* A derivative is 0 if its uncertainty is at most this fraction of the output. */
+    .negligible = {1e-8, 2e-3, 1e-2, 8e-2},
+    /* Rounding may hide a derivative of at most this fraction of the variable's largest one. */
+    .small = {1e-4, 1e-1, 2e-1, 3e-1},
+    /* Rounding inside the function may be this fraction of the variable's largest derivative. */
+    .hidden = {1e-10, 1e-3, 2e-2, 1e-1},
+    /* Analytic sums are equal if they differ by this fraction of the sum of magnitudes. */
+    .sums = {1e-7, 1e-3, 2e-2, 1e-1},
+    /* th_check_op: gradients of two conditions are equal up to this fraction of the largest. */
+    .conditions = {1e-9, 1e-3, 2e-2, 1e-1},
 };
 
 #define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
