@@ -172,8 +172,8 @@ START_TEST(instructions)
         {"{\"prompt\": [{}], \"completion\": [5]}",
          "message 1 of \"prompt\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it has no fields"},
         {"{\"messages\": {}}", "\"messages\" must be an array of messages, and not empty; it is an object"},
-        {"{\"tools\": \"x\", \"text\": \"a\"}",
-         "\"tools\" are supported as an array, for a template that is none of the known kinds"},
+        {"{\"tools\": \"x\", \"text\": \"a\"}", "\"tools\" is a text; it must be an array"},
+        {"{\"tools\": [{}], \"text\": \"a\"}", "the chat template is of a known kind, which does not write \"tools\""},
         {"{\"a\": 1, \"b\": false, \"c\": \"\"}",
          "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
          "messages), or with \"text\"; this one has \"a\" (a number), \"b\" (false) and \"c\" (a text)"},

@@ -278,8 +278,10 @@ static th_status encode_object(const example *e, const json_t *object)
     json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt");
     json_t *completion = json_object_get(object, "completion"), *tools = json_object_get(object, "tools");
     const json_t *text = json_object_get(object, "text");
-    if (json_is_string(tools) || (e->chat->program == NULL && json_array_size(tools) > 0))
-        return refuse(e, "\"tools\" are supported as an array, for a template that is none of the known kinds");
+    if (json_is_string(tools))
+        return refuse(e, "\"tools\" is a text; it must be an array");
+    if (e->chat->program == NULL && json_array_size(tools) > 0)
+        return refuse(e, "the chat template is of a known kind, which does not write \"tools\"");
     tools = json_array_size(tools) > 0 ? tools : NULL;
     if (messages && !json_is_null(messages))
         return encode_conversation(e, messages, tools);
