@@ -51,6 +51,7 @@ graph() {
         says["models/logs"] = "JSON and event logs"
         says["models/data"] = "token files, windows"
         says["models/text"] = "tokenizers"
+        says["models/jinja"] = "runs chat templates"
         says["models/generation"] = "sampling, beam search"
         says["models/saved_models"] = "safetensors, checkpoints,<br/>Hugging Face"
         print "digraph tapehead {"

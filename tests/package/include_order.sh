@@ -35,7 +35,7 @@ folders="
     models/text/pattern: $core/context.h models/text/characters.h models/text/grow.h models/text/unicode.h
     models/text:        $core/context.h $core/files.h models/files models/text/pattern
     models/text/json:   $core/context.h $core/files.h models/files models/text $gguf
-    models/jinja:       $core/context.h $core/files.h $core/kernels.h models/text/characters.h models/text/grow.h models/text/unicode.h
+    models/jinja:       $core/context.h $core/files.h $core/kernels.h models/text
     models/chat:        $core/context.h $core/files.h models/files models/text models/jinja $gguf
     models/generation:  $core/context.h $core/kernels.h $core/modules.h $core/tensors.h
     models/families:    $core/context.h $core/files.h $core/modules.h $core/tensors.h models/files
