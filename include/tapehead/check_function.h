@@ -166,17 +166,17 @@ TH_API th_status th_write_function_reports(FILE *file, th_report_format format, 
 /* Asserts in a test for Check (check.h) that the gradient of a th_function is right. */
 #define ck_assert_function_gradient(f) ck_assert_function_gradient_with((f), NULL)
 /* As ck_assert_function_gradient, with th_function_options. */
-#define ck_assert_function_gradient_with(f, options)                                                            \
+#define ck_assert_function_gradient_with(f, options)                                                                   \
     do {                                                                                                               \
         th_function_report th_report_;                                                                                 \
-        const th_status th_status_ = th_check_function((f), (options), &th_report_);                            \
+        const th_status th_status_ = th_check_function((f), (options), &th_report_);                                   \
         ck_assert_msg(th_status_ == TH_OK, "%s", th_report_.text);                                                     \
     } while (0)
 /* The same for GoogleTest (gtest/gtest.h). */
-#define EXPECT_FUNCTION_GRADIENT(f)                                                                             \
+#define EXPECT_FUNCTION_GRADIENT(f)                                                                                    \
     do {                                                                                                               \
         th_function_report th_report_;                                                                                 \
-        EXPECT_EQ(th_check_function((f), nullptr, &th_report_), TH_OK) << th_report_.text;                      \
+        EXPECT_EQ(th_check_function((f), nullptr, &th_report_), TH_OK) << th_report_.text;                             \
     } while (0)
 
 TH_END_DECLS

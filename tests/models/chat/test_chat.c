@@ -414,7 +414,8 @@ START_TEST(answers_that_cannot_be_marked)
         {ROLES "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<bot>{% endif %}",
          "line 7: chat_write: the answer in message 2 cannot be marked, because its prompt is not the beginning of its "
          "text: after 8 equal bytes one text has \"bot>\", the other \"assistant>b\""},
-        {ROLES "{{ m.content if loop.last or m.role == 'user' }}{% endfor %}" PROMPT, "because the messages after it change its text"},
+        {ROLES "{{ m.content if loop.last or m.role == 'user' }}{% endfor %}" PROMPT,
+         "because the messages after it change its text"},
         {ROLES "{{ m.content.x.y }}{% endfor %}", "chat_template.jinja, line 1, column 52: 'x' is undefined"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
