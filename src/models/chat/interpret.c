@@ -152,10 +152,11 @@ th_status th_chat_interpret_messages(const th_chat_template *chat, const th_chat
         if (role == NULL || content == NULL)
             status = th_fail(chat->ctx, TH_ERROR_VALUE, operation,
                              "message %zu: the role or the content is NULL or not UTF-8", i + 1);
-        /* each call takes its values, even if it fails */
-        const bool made =
-            (json_object_set_new(message, "role", role) == 0) & (json_object_set_new(message, "content", content) == 0);
-        if (((json_array_append_new(list, message) == 0) & made) == 0 && status == TH_OK)
+        /* Each call takes its value, even if it fails. */
+        int failed = json_object_set_new(message, "role", role);
+        failed |= json_object_set_new(message, "content", content);
+        failed |= json_array_append_new(list, message);
+        if (failed && status == TH_OK)
             status = th_fail_memory(chat->ctx, operation, count);
     }
     if (status == TH_OK)
