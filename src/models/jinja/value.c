@@ -229,19 +229,24 @@ static th_jinja_value object_from_json(th_jinja_run *run, const json_t *json)
     return dict;
 }
 
-th_jinja_value th_jinja_from_json(th_jinja_run *run, const json_t *json)
+static th_jinja_value list_from_json(th_jinja_run *run, const json_t *json)
 {
+    const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_LIST, json_array_size(json));
     const json_t *item;
     size_t i;
+    json_array_foreach (json, i, item) {
+        th_jinja_push(run, list, th_jinja_from_json(run, item));
+    }
+    return list;
+}
+
+th_jinja_value th_jinja_from_json(th_jinja_run *run, const json_t *json)
+{
     switch (json_typeof(json)) {
     case JSON_OBJECT:
         return object_from_json(run, json);
-    case JSON_ARRAY: {
-        const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_LIST, json_array_size(json));
-        json_array_foreach (json, i, item)
-            th_jinja_push(run, list, th_jinja_from_json(run, item));
-        return list;
-    }
+    case JSON_ARRAY:
+        return list_from_json(run, json);
     case JSON_STRING:
         return th_jinja_string_of(run, json_string_value(json), json_string_length(json));
     case JSON_INTEGER:
