@@ -42,6 +42,18 @@ def verdict_of(run):
     return worst or "not run", checked, text or ("no differentiable sample" if worst is None else "")
 
 
+def operations_of(modules, with_arguments, dtype, check):
+    """Yields what main expects. modules: {module: [(inputs, names)]}; with_arguments: {name: (function, inputs)}.
+    check(name, function, inputs) yields reports."""
+    for module, kinds in modules.items():
+        for inputs, names in kinds:
+            for name in names.split():
+                if hasattr(module, name):
+                    yield f"{module.__name__}.{name}", dtype, lambda n=name, m=module, i=inputs: check(n, getattr(m, n), i)
+    for name, (function, inputs) in with_arguments.items():
+        yield name, dtype, lambda n=name, f=function, i=inputs: check(n, f, i)
+
+
 def main(library, version, operations):
     """operations yields (name, type, function that yields reports)."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -66,4 +78,4 @@ def main(library, version, operations):
     print(f"{time.time() - begin:.0f} s")
 
 
-__all__ = ["main", "tapehead"]
+__all__ = ["main", "operations_of", "tapehead"]

@@ -210,15 +210,5 @@ def check(name, function, inputs):
     yield common.tapehead.check(forward, inputs(), vjp=vjp, name=name)
 
 
-def operations():
-    for module, kinds in FUNCTIONS.items():
-        for inputs, names in kinds:
-            for name in names.split():
-                if hasattr(module, name):
-                    yield f"{module.__name__}.{name}", "float32", lambda n=name, m=module, i=inputs: check(n, getattr(m, n), i)
-    for name, (function, inputs) in WITH_ARGUMENTS.items():
-        yield name, "float32", lambda n=name, f=function, i=inputs: check(n, f, i)
-
-
 if __name__ == "__main__":
-    sys.exit(common.main("mlx", importlib.metadata.version("mlx"), operations()))
+    sys.exit(common.main("mlx", importlib.metadata.version("mlx"), common.operations_of(FUNCTIONS, WITH_ARGUMENTS, "float32", check)))

@@ -172,11 +172,7 @@ static bool compare_gradients(th_checker *checker)
 {
     th_gradient_report *report = checker->engine.report;
     const int64_t rows = checker->engine.rows, columns = checker->engine.columns;
-    report->mode = checker->engine.options.mode;
-    if (report->mode == TH_GRADIENT_AUTO)
-        report->mode = rows <= 2000 && columns <= 8000 && 2 * columns + rows <= 20000 && rows * columns <= (1 << 22)
-                           ? TH_GRADIENT_FULL
-                           : TH_GRADIENT_FAST;
+    report->mode = th_engine_mode(&checker->engine);
     if (rows == 0 || columns == 0) {
         report_nothing_compared(checker);
         return true;

@@ -81,6 +81,16 @@ void th_engine_set_base(th_engine *engine)
         engine->base_is_finite &= isfinite(engine->base[j]) != 0;
 }
 
+th_gradient_mode th_engine_mode(const th_engine *engine)
+{
+    const int64_t rows = engine->rows, columns = engine->columns;
+    if (engine->options.mode != TH_GRADIENT_AUTO)
+        return engine->options.mode;
+    return rows <= 2000 && columns <= 8000 && 2 * columns + rows <= 20000 && rows * columns <= (1 << 22)
+               ? TH_GRADIENT_FULL
+               : TH_GRADIENT_FAST;
+}
+
 /* Returns a line in a random direction through a variable. Writes the direction and the variable's values. */
 static th_line random_line(th_engine *engine, th_variable *variable, const double *gradient, double *direction,
                            double *start)
@@ -167,16 +177,24 @@ static void check_sums(th_engine *engine, const compare_workspace *work, int64_t
     *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once_agrees ? 2 * sum : sum, .error = error};
 }
 
+/* Returns the line that moves one element. */
+static th_line element_line(const th_engine *engine, const compare_workspace *work, th_variable *variable,
+                            int64_t element, const th_finding *finding)
+{
+    const th_line line = {.variable = variable,
+                          .element = element,
+                          .x = engine->calls->element(engine, variable, element),
+                          .gradient_error = gradient_error(engine, variable->first_column + element),
+                          .largest_derivative = work->largest_derivative,
+                          .only_tell_wrong = finding->verdict.kind == TH_WRONG};
+    return line;
+}
+
 static bool compare_element(th_engine *engine, compare_workspace *work, th_variable *variable, int64_t element,
                             th_finding *finding)
 {
     const int64_t rows = engine->rows, columns = engine->columns, column = variable->first_column + element;
-    const th_line line = {.variable = variable,
-                          .element = element,
-                          .x = engine->calls->element(engine, variable, element),
-                          .gradient_error = gradient_error(engine, column),
-                          .largest_derivative = work->largest_derivative,
-                          .only_tell_wrong = finding->verdict.kind == TH_WRONG};
+    const th_line line = element_line(engine, work, variable, element, finding);
     if (!th_compare_line(&work->comparison, &line, work->analytic + column, columns))
         return false;
     double error = gradient_error(engine, column);
@@ -296,12 +314,7 @@ static bool compare_sample(th_engine *engine, compare_workspace *work, th_variab
 {
     const int64_t column = variable->first_column + element;
     const double once = work->gradient_once[column], twice = work->gradient_twice[column];
-    const th_line line = {.variable = variable,
-                          .element = element,
-                          .x = engine->calls->element(engine, variable, element),
-                          .gradient_error = gradient_error(engine, column),
-                          .largest_derivative = work->largest_derivative,
-                          .only_tell_wrong = finding->verdict.kind == TH_WRONG};
+    const th_line line = element_line(engine, work, variable, element, finding);
     if (!th_compare_line(&work->comparison, &line, &once, 1))
         return false;
     th_verdict verdict = work->comparison.verdict[0];

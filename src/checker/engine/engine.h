@@ -76,6 +76,8 @@ struct th_engine {
 
 /* Computes output_scale and base_is_finite from base. */
 void th_engine_set_base(th_engine *engine);
+/* Returns the mode of the options, or the one that the size of the Jacobian suggests. */
+th_gradient_mode th_engine_mode(const th_engine *engine);
 /* Compares every element of the Jacobian (full), or samples and random directions. Writes the worst to the report.
  * Returns false if a run failed. */
 bool th_engine_compare(th_engine *engine, bool full);

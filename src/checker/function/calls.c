@@ -38,6 +38,31 @@ double *th_run_allocate(th_run *run, int64_t count)
 
 /* -- memory -- */
 
+unsigned char *th_run_save_blocks(th_run *run, const th_function_memory *memory)
+{
+    size_t bytes = 1;
+    for (int i = 0; i < TH_MAX_PORTS; i++)
+        bytes += memory[i].block ? memory[i].bytes : 0;
+    unsigned char *saved = (unsigned char *)malloc(bytes), *at = saved;
+    if (saved == NULL)
+        (void)th_run_out_of_memory(run);
+    for (int i = 0; i < TH_MAX_PORTS && saved; i++)
+        if (memory[i].block) {
+            memcpy(at, memory[i].block, memory[i].bytes);
+            at += memory[i].bytes;
+        }
+    return saved;
+}
+
+void th_run_restore_blocks(th_function_memory *memory, const unsigned char *saved)
+{
+    for (int i = 0; i < TH_MAX_PORTS && saved; i++)
+        if (memory[i].block) {
+            memcpy(memory[i].block, saved, memory[i].bytes);
+            saved += memory[i].bytes;
+        }
+}
+
 bool th_run_init(th_run *run)
 {
     const th_function *f = run->function;

@@ -226,16 +226,6 @@ static void forget_noise(th_engine *engine)
     engine->noise = engine->gradient_noise = NULL;
 }
 
-static th_gradient_mode choose_mode(const th_run *run)
-{
-    const int64_t rows = run->engine.rows, columns = run->engine.columns;
-    if (run->options.mode != TH_GRADIENT_AUTO)
-        return run->options.mode;
-    return rows <= 2000 && columns <= 8000 && 2 * columns + rows <= 20000 && rows * columns <= (1 << 22)
-               ? TH_GRADIENT_FULL
-               : TH_GRADIENT_FAST;
-}
-
 /* Checks the gradient at the current point. */
 static bool check_point(th_run *run)
 {
@@ -285,7 +275,7 @@ static bool check_other_points(th_run *run)
 static bool check_all(th_run *run)
 {
     th_gradient_report *report = run->engine.report;
-    report->mode = choose_mode(run);
+    report->mode = th_engine_mode(&run->engine);
     set_point(run, 1);
     if (run->engine.rows == 0 || run->engine.columns == 0) {
         report->verdict = TH_GRADIENT_NOTHING_COMPARED;

@@ -112,34 +112,6 @@ static bool reverse_inputs(th_run *run)
     return changed;
 }
 
-/* Copies the blocks of an array of buffers to a new block, or back. */
-static unsigned char *save_blocks(th_run *run, const th_function_memory *memory)
-{
-    size_t bytes = 1;
-    for (int i = 0; i < TH_MAX_PORTS; i++)
-        bytes += memory[i].block ? memory[i].bytes : 0;
-    unsigned char *saved = (unsigned char *)malloc(bytes), *at = saved;
-    if (saved == NULL)
-        (void)th_run_out_of_memory(run);
-    for (int i = 0; i < TH_MAX_PORTS && saved; i++)
-        if (memory[i].block) {
-            memcpy(at, memory[i].block, memory[i].bytes);
-            at += memory[i].bytes;
-        }
-    return saved;
-}
-
-static void restore_blocks(th_function_memory *memory, unsigned char *saved)
-{
-    const unsigned char *at = saved;
-    for (int i = 0; i < TH_MAX_PORTS && saved; i++)
-        if (memory[i].block) {
-            memcpy(memory[i].block, at, memory[i].bytes);
-            at += memory[i].bytes;
-        }
-    free(saved);
-}
-
 /* The function may refuse the reversed inputs: then there is no second call. */
 static bool run_another_forward(th_run *run)
 {
@@ -152,12 +124,14 @@ static bool run_another_forward(th_run *run)
 
 static bool check_another_forward(th_run *run, condition_arrays *c)
 {
-    unsigned char *in = save_blocks(run, run->in), *out = save_blocks(run, run->out);
+    unsigned char *in = th_run_save_blocks(run, run->in), *out = th_run_save_blocks(run, run->out);
     bool good = in && out;
     if (good && reverse_inputs(run))
         good = run_another_forward(run);
-    restore_blocks(run->in, in);
-    restore_blocks(run->out, out);
+    th_run_restore_blocks(run->in, in);
+    free(in);
+    th_run_restore_blocks(run->out, out);
+    free(out);
     return good && gradients_under(run, c->cotangent, c->changed) &&
            compare_gradients(run, c, 1, "after another forward at other inputs",
                              "backward uses values of the last forward instead of its arguments");
@@ -183,7 +157,7 @@ static bool check_shared(th_run *run, condition_arrays *c, int a, int b)
     const char *const names[] = {run->function->inputs[a].name, run->function->inputs[b].name};
     condition[0] = '\0';
     th_append(condition, sizeof condition, "with the same memory as %s and as %s", names[0], names[1]);
-    unsigned char *saved = save_blocks(run, run->in);
+    unsigned char *saved = th_run_save_blocks(run, run->in);
     bool good = saved != NULL;
     if (good)
         memcpy(run->in[b].block, run->in[a].block, run->in[a].bytes);
@@ -203,7 +177,8 @@ static bool check_shared(th_run *run, condition_arrays *c, int a, int b)
             good = th_run_note(run, "%s, output %lld is %.6g instead of %.6g", condition, (long long)j, c->other[j],
                                c->outputs[j]);
     good = good && compare_gradients(run, c, 1, condition, "the function does not support repeated operands");
-    restore_blocks(run->in, saved);
+    th_run_restore_blocks(run->in, saved);
+    free(saved);
     return good && th_run_forward(run, TH_BUFFER_NAN);
 }
 

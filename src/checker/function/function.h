@@ -96,6 +96,10 @@ void th_run_gradients(const th_run *run, double *gradient);
 /* Copies exact_in from in. */
 void th_run_set_exact(th_run *run);
 double *th_run_allocate(th_run *run, int64_t count);
+/* Copies the blocks of an array of buffers to new memory, which the caller frees. NULL with run->mistake. */
+unsigned char *th_run_save_blocks(th_run *run, const th_function_memory *memory);
+/* Copies them back; saved may be NULL. */
+void th_run_restore_blocks(th_function_memory *memory, const unsigned char *saved);
 
 /* -- noise.c -- */
 

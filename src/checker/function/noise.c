@@ -224,21 +224,13 @@ static bool measure_gradient_noise(th_run *run, const double *cotangent)
     const double unit = run->gradient_epsilon;
     double *first = th_run_allocate(run, columns), *again = th_run_allocate(run, columns);
     engine->gradient_noise = th_run_allocate(run, columns);
-    bool good = first && again && engine->gradient_noise;
+    unsigned char *inputs = th_run_save_blocks(run, run->in);
+    bool good = first && again && engine->gradient_noise && inputs;
     if (good)
         th_run_gradients(run, first);
-    th_function_memory saved[TH_MAX_PORTS];
-    memset(saved, 0, sizeof saved);
-    for (int i = 0; i < run->function->n_inputs && good; i++) {
-        if (!run->variable[i].checked)
-            continue;
-        good = th_memory_init(&saved[i], &run->function->inputs[i], run->function->inputs[i].dtype);
-        if (good)
-            memcpy(saved[i].block, run->in[i].block, saved[i].bytes);
-    }
     for (int r = 0; r < noisy_runs(engine) && good; r++) {
         for (int i = 0; i < run->function->n_inputs && unit > 0; i++)
-            if (saved[i].block)
+            if (run->variable[i].checked)
                 perturb(&run->in[i].buffer, unit, &engine->random);
         th_run_set_cotangent(run, cotangent);
         for (int k = 0; k < run->function->n_outputs && unit > 0; k++)
@@ -250,12 +242,9 @@ static bool measure_gradient_noise(th_run *run, const double *cotangent)
         for (int64_t c = 0; c < columns && good; c++)
             if (isfinite(again[c]) && isfinite(first[c]))
                 engine->gradient_noise[c] = fmax(engine->gradient_noise[c], fabs(again[c] - first[c]));
-        for (int i = 0; i < run->function->n_inputs; i++)
-            if (saved[i].block)
-                memcpy(run->in[i].block, saved[i].block, saved[i].bytes);
+        th_run_restore_blocks(run->in, inputs);
     }
-    for (int i = 0; i < TH_MAX_PORTS; i++)
-        th_memory_free(&saved[i]);
+    free(inputs);
     free(first);
     free(again);
     return good;

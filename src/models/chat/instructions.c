@@ -125,11 +125,12 @@ static th_status check_roles(const example *e, const json_t *array, const char *
         snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty", name);
         return refuse(e, problem);
     }
-    json_array_foreach (array, i, value)
+    json_array_foreach (array, i, value) {
         if (!json_is_string(json_object_get(value, "role"))) {
             snprintf(problem, sizeof problem, "message %zu of \"%s\" has no \"role\"", i + 1, name);
             return refuse(e, problem);
         }
+    }
     return TH_OK;
 }
 

@@ -26,7 +26,11 @@ static json_t *clean_message(const json_t *message)
     const char *key;
     json_t *value;
     void *next;
-    json_object_foreach_safe(clean, next, key, value) if (json_is_null(value)) json_object_del(clean, key);
+    json_object_foreach_safe(clean, next, key, value)
+    {
+        if (json_is_null(value))
+            json_object_del(clean, key);
+    }
     return clean;
 }
 
@@ -178,10 +182,10 @@ char *th_chat_find_stop(const th_chat_template *chat)
     const size_t count = *end == '<' ? strcspn(end, ">") + 1 : 0, of_eos = strlen(chat->eos);
     if (count > 1 && count <= strlen(end) && !(of_eos > 0 && strncmp(end, chat->eos, of_eos) == 0)) {
         stop = th_allocate(chat->ctx, count + 1);
-        if (stop)
+        if (stop) {
             memcpy(stop, end, count);
-        if (stop)
             stop[count] = 0;
+        }
     }
     if (status == TH_ERROR_VALUE)
         th_error_clear(chat->ctx); /* a template may refuse this conversation */

@@ -244,11 +244,24 @@ static th_status check_wrong(program_run *r)
     return th_error_code(r->ctx);
 }
 
+static double number_of(const th_buffer *b, int64_t i)
+{
+    return b->dtype == TH_FLOAT32 ? ((const float *)b->data)[i] : ((const double *)b->data)[i];
+}
+
+static void set_number(const th_buffer *b, int64_t i, double number)
+{
+    if (b->dtype == TH_FLOAT32)
+        ((float *)b->data)[i] = (float)number;
+    else
+        ((double *)b->data)[i] = number;
+}
+
 static int cube(void *user, const th_buffer *in, th_buffer *out)
 {
     (void)user;
     for (int64_t i = 0; i < in->numel; i++)
-        ((double *)out->data)[i] = pow(((const double *)in->data)[i], 3);
+        set_number(out, i, pow(number_of(in, i), 3));
     return 0;
 }
 
@@ -256,13 +269,13 @@ static int cube_backward(void *user, const th_buffer *in, const th_buffer *out, 
 {
     (void)user, (void)out;
     for (int64_t i = 0; i < in->numel; i++)
-        ((double *)din->data)[i] = 3 * pow(((const double *)in->data)[i], 2) * ((const double *)dout->data)[i];
+        set_number(din, i, 3 * pow(number_of(in, i), 2) * number_of(dout, i));
     return 0;
 }
 
-static th_status check_plain_function(program_run *r)
+static th_status check_cube(program_run *r, th_dtype dtype)
 {
-    const th_port port = th_port_of("x", TH_FLOAT64, TH_SHAPE(2, 3));
+    const th_port port = th_port_of("x", dtype, TH_SHAPE(2, 3));
     const th_function function = th_function_of("cube", cube, cube_backward, NULL, 1, &port, 1, &port);
     const char *name = "cube";
     th_function_report report;
@@ -279,9 +292,20 @@ static th_status check_plain_function(program_run *r)
     return status;
 }
 
-const program gradient_checks = {.name = "gradient_checks",
-                                 .setup = checks_setup,
-                                 .step = {check_function, check_layer, check_wrong, check_plain_function}};
+static th_status check_plain_function(program_run *r)
+{
+    return check_cube(r, TH_FLOAT64);
+}
+
+static th_status check_plain_float32(program_run *r)
+{
+    return check_cube(r, TH_FLOAT32);
+}
+
+const program gradient_checks = {
+    .name = "gradient_checks",
+    .setup = checks_setup,
+    .step = {check_function, check_layer, check_wrong, check_plain_function, check_plain_float32}};
 
 static th_status check_operation(program_run *r)
 {
