@@ -289,6 +289,8 @@ static th_status check_cube(program_run *r, th_dtype dtype)
     const th_status status = file ? th_write_function_reports(file, TH_REPORT_TAP, 1, &name, &report) : TH_ERROR_FILE;
     if (file)
         fclose(file);
+    if (status)
+        snprintf(r->other_text, sizeof r->other_text, "no memory for the file of the results");
     return status;
 }
 
