@@ -106,7 +106,7 @@ static th_port check_ggml_port(const struct ggml_tensor *t)
  * overwrites the inputs' values, and it marks the inputs as parameters and the output as the loss.
  *
  * options and report may be NULL. ggml aborts where a node has no backward: with options->isolate (POSIX), the report
- * names the abort, and the process goes on. Returns what th_check_function returns. */
+ * names the abort, and the process continues. Returns what th_check_function returns. */
 static th_status check_ggml(const char *name, struct ggml_tensor **inputs, int n_inputs, struct ggml_tensor *output,
                             const th_function_options *options, th_function_report *report)
 {
