@@ -125,8 +125,9 @@ def bars(path, title, groups, names, values, reference):
 
 
 def logarithmic(path, title, panels):
-    """Draws panels, two in a row, with logarithmic axes. A panel: (x label, y label, {name: [(x, y), ...]})."""
-    width, height, columns = 460, 290, 2
+    """Draws panels, at most two in a row, with logarithmic axes. A panel: (x label, y label, {name: [(x, y), ...]})."""
+    columns = min(len(panels), 2)
+    width, height = 920 // columns, 290 + 16 * (max(len(lines) for _, _, lines in panels) - 1)
     parts = [text(20, 28, title, "start", "title")]
     for i, panel in enumerate(panels):
         parts += log_panel(20 + i % columns * width, 44 + i // columns * height, width - 20, height - 20, *panel)
@@ -134,7 +135,7 @@ def logarithmic(path, title, panels):
 
 
 def log_panel(x0, y0, width, height, x_label, y_label, lines):
-    left, right, top, bottom = x0 + 64, x0 + width - 14, y0 + 34, y0 + height - 44
+    left, right, top, bottom = x0 + 64, x0 + width - 14, y0 + 18 + 16 * len(lines), y0 + height - 44
     points = [point for some in lines.values() for point in some]
     (low_x, high_x), (low_y, high_y) = (log_range([p[axis] for p in points]) for axis in (0, 1))
 
@@ -145,7 +146,8 @@ def log_panel(x0, y0, width, height, x_label, y_label, lines):
         )
 
     parts = [text((left + right) / 2, y0 + height - 8, x_label), text(left, y0 + 20, y_label, "start")]
-    for x in sorted({p[0] for p in points}):
+    given = sorted({p[0] for p in points})
+    for x in given if all(x == int(x) for x in given) else ticks(low_x, high_x):
         at = place(x, points[0][1])[0]
         parts += [line(at, top, at, bottom), text(at, bottom + 16, f"{x:g}", kind="small")]
     for y in ticks(low_y, high_y):
@@ -157,11 +159,12 @@ def log_panel(x0, y0, width, height, x_label, y_label, lines):
             f'<polyline points="{joined}" fill="none" stroke="{COLORS[i]}" stroke-width="2" '
             f'stroke-dasharray="{DASHES[i]}"/>'
         )
+        name_y = y0 + 20 + 16 * i
         parts += [
             f'<path d="{MARKERS[i]}" transform="translate({x:.1f} {y:.1f})" fill="{COLORS[i]}"/>'
-            for x, y in (place(*p) for p in some)
+            for x, y in [*(place(*p) for p in some), (right - 4, name_y - 4)]
         ]
-        parts.append(text(right, y0 + 20 - 16 * (len(lines) - 1 - i), name, "end"))
+        parts.append(text(right - 14, name_y, name, "end"))
     return parts
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains each row of the race (see race.sh) with each seed, appends a line for each run to race.csv, and writes race.md.
+"""Trains each row of the race (see race.sh) with each seed, appends a line for each run to race.csv, and writes race.md
+and race.svg.
 
     race.py --text FILE [--rows NAME,...] [--seeds N] [--threads N] [--out DIRECTORY] [--python PYTHON] [--program PATH]
             [--steps N]
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import zlib
 
+import chart
 import recipes
 from report import markdown_table
 
@@ -120,6 +122,30 @@ def report(path):
     return "\n".join(lines) + "\n"
 
 
+def engine_and_recipe(row):
+    recipe, engine = split_row(row)
+    engine = {"tapehead": "Tapehead", "tapehead-bfloat16": "Tapehead (bfloat16)", "torch": "PyTorch"}[engine]
+    return f"{engine}, {'nanoGPT’s recipe' if recipe == 'nanogpt' else 'our recipe'}"
+
+
+def draw(csv, picture):
+    """Draws the mean loss over the mean seconds of each row of RECIPES that has enough seeds, for the last run's text and machine."""
+    runs = recipes.read_rows(csv)
+    shown, points = {}, {}
+    for run in runs:
+        is_same = all(run[column] == runs[-1][column] for column in ("text_crc32", "processor", "threads"))
+        if is_same and run["options"] == options_of(run["row"], None):
+            shown.setdefault(run["row"], []).append(run)
+    for row, seeds in shown.items():
+        if len(seeds) >= FEWEST_SEEDS:
+            point = recipes.mean(seeds, "wall_seconds"), recipes.mean(seeds, "loss")
+            points.setdefault(engine_and_recipe(row), []).append(point)
+    if points:
+        lines = {name: sorted(some) for name, some in sorted(points.items())}
+        title = f"Loss on the validation tenth of {runs[-1]['text']}, {runs[-1]['processor']}, {runs[-1]['threads']} threads"
+        chart.logarithmic(picture, title, [("seconds of the whole program", "loss", lines)])
+
+
 def has_torch(python):
     return subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
 
@@ -187,6 +213,7 @@ def main():
             print(f"{row}  seed {seed}  loss {figures['loss']}  {figures['wall_seconds']} s", file=sys.stderr)
     if csv.exists():
         page.write_text(report(csv), encoding="utf-8")
+        draw(csv, given.out / "race.svg")
         print(report(csv), end="")
 
 

@@ -3,10 +3,10 @@
 # how long a training takes to a target of the validation loss, in Tapehead and in PyTorch. The row's number of steps is
 # fixed beforehand. Each of N seeds (default 5) is evaluated once on the last tenth of the text. README.md has the rule.
 #
-# --rows: of race.py's table, nanogpt, ours-1.88 and ours-1.60, each with -tapehead, -tapehead-bfloat16 and -torch (default:
+# --rows: the recipes of race.py, nanogpt and ours-LOSS, each with -tapehead, -tapehead-bfloat16 and -torch (default:
 # all). --threads: default 2. PYTHON must have PyTorch (default: an environment that this script makes). --program: a
 # language_model (default: built for this processor). --steps: another number of steps, to try the rows, with --out. Appends to
-# race.csv and writes its table in DIRECTORY (default bench/results); omits the runs that race.csv has. Run nothing else at the same time.
+# race.csv and writes its table and a picture in DIRECTORY (default bench/results); omits the runs that race.csv has. Run nothing else at the same time.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
