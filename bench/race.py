@@ -129,7 +129,7 @@ def engine_and_recipe(row):
 
 
 def draw(csv, picture):
-    """Draws the mean loss over the mean seconds of each row of RECIPES that has enough seeds, for the last run's text and machine."""
+    """Draws the mean loss over the mean seconds of each row of RECIPES, for the last run's text and machine."""
     runs = recipes.read_rows(csv)
     shown, points = {}, {}
     for run in runs:
@@ -137,9 +137,8 @@ def draw(csv, picture):
         if is_same and run["options"] == options_of(run["row"], None):
             shown.setdefault(run["row"], []).append(run)
     for row, seeds in shown.items():
-        if len(seeds) >= FEWEST_SEEDS:
-            point = recipes.mean(seeds, "wall_seconds"), recipes.mean(seeds, "loss")
-            points.setdefault(engine_and_recipe(row), []).append(point)
+        point = recipes.mean(seeds, "wall_seconds"), recipes.mean(seeds, "loss")
+        points.setdefault(engine_and_recipe(row), []).append(point)
     if points:
         lines = {name: sorted(some) for name, some in sorted(points.items())}
         title = f"Loss on the validation tenth of {runs[-1]['text']}, {runs[-1]['processor']}, {runs[-1]['threads']} threads"
