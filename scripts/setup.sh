@@ -179,6 +179,9 @@ has_selenium() { # a package for Debian's Python
 has_clang_format() {
     clang-format --version
 }
+has_googletest() {
+    echo '#include <gtest/gtest.h>' | g++ -x c++ -fsyntax-only -
+}
 has_valgrind() {
     valgrind --version
 }
@@ -357,6 +360,7 @@ for_audit() {
     need clang-tidy has_clang_tidy clang-tidy
     need gcovr has_gcovr gcovr
     need git has_git git
+    need libgtest-dev has_googletest g++
     need abigail-tools has_abidiff abidiff
     need libmpich-dev has_mpich mpicc.mpich
     need mpich has_mpirun_of_mpich mpirun.mpich

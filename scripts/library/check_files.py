@@ -29,7 +29,7 @@ def without_unused(text):
 
 
 def change(path, text):
-    """A source and its headers lose their first comments, guards and empty lines: the files have to be short."""
+    """A source and its headers lose their first comments, guards, empty lines and the names of sections: the files have to be short."""
     if path.name == "private_api.h":
         return ""
     text = without_unused(text)
@@ -61,6 +61,7 @@ def main():
     joiner.system = set()
     files = [f for pattern in SOURCES for f in sorted(root.glob(pattern))]
     body = "".join(separator(f.relative_to(root)) + joiner.read(f) for f in files)
+    body = re.sub(r"\n{2,}(?!/\* ====)", "\n", re.sub(r"^/\* --(--)? .* --(--)? \*/\n", "", body, flags=re.M))
     system = "".join(f"#include <{name}>\n" for name in sorted(joiner.system))
     license = (root / "LICENSE").read_text(encoding="utf-8")
     source = f"{begin}{FIRST}{system}\n#include \"tapehead_check.h\"\n{body}\n/*\n{license}*/\n"

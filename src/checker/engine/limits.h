@@ -47,7 +47,9 @@ static const struct th_limits {
 #define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
 #define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
 #define TH_ROUNDING_SAFETY 8       /* the true rounding error may be this many times its estimate */
-#define TH_AGREEMENT 0.125  /* quotients agree if they differ by this fraction of their distance from the derivative */
+#define TH_AGREEMENT 0.125 /* quotients agree if they differ by this fraction of their distance from the derivative */
+#define TH_FLOAT32_FRACTION                                                                                            \
+    0x1p-22                 /* of the largest derivative: float32 inside a float64 function explains such errors */
 #define TH_VISIBLE_FACTOR 4 /* the uncertainty, with TH_ROUNDING_SAFETY, may be this many times th_limits.visible */
 /* In units of the last place: */
 #define TH_ZERO_UNITS 4096         /* of the output: an analytic derivative that rounding hides is 0 up to this */

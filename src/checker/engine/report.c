@@ -61,19 +61,39 @@ static double fitted_factor(const th_finding *finding)
     return square > 0 ? product / square : NAN;
 }
 
-/* Returns whether exchanging the last two axes of the gradient makes it right. */
+/* Returns whether each element has the right gradient of another one, which is `shift` places further on an axis. With
+ * axis -1, the other one has the last two indices exchanged. */
+static bool is_moved(const th_finding *finding, int axis, int shift)
+{
+    const th_variable *t = finding->variable;
+    int64_t explained = 0;
+    for (int64_t e = 0; e < t->numel && finding->analytic_jacobian; e++) {
+        th_shape index = element_index(t, e);
+        if (axis >= 0) {
+            index.size[axis] += shift;
+        } else {
+            index.size[t->ndim - 1] = element_index(t, e).size[t->ndim - 2];
+            index.size[t->ndim - 2] = element_index(t, e).size[t->ndim - 1];
+        }
+        int64_t other = 0;
+        bool exists = true;
+        for (int d = 0; d < t->ndim; d++) {
+            exists &= index.size[d] >= 0 && index.size[d] < t->size[d];
+            other = other * t->size[d] + index.size[d];
+        }
+        if (!exists || isnan(finding->numeric_gradient[other]))
+            continue;
+        if (!is_scaled(finding, finding->analytic_gradient[e], finding->numeric_gradient[other], 1))
+            return false;
+        explained += finding->element_verdict[e] == TH_WRONG;
+    }
+    return explained > 1;
+}
+
 static bool is_transposed(const th_finding *finding)
 {
     const th_variable *t = finding->variable;
-    if (t->ndim < 2 || t->size[t->ndim - 1] != t->size[t->ndim - 2] || finding->analytic_jacobian == NULL)
-        return false;
-    const int64_t n = t->size[t->ndim - 1];
-    for (int64_t e = 0; e < finding->variable->numel; e++) {
-        const int64_t matrix = e / (n * n) * (n * n), row = e % (n * n) / n, column = e % n;
-        if (!is_scaled(finding, finding->analytic_gradient[matrix + column * n + row], finding->numeric_gradient[e], 1))
-            return false;
-    }
-    return true;
+    return t->ndim >= 2 && t->size[t->ndim - 1] == t->size[t->ndim - 2] && is_moved(finding, -1, 0);
 }
 
 /* Returns the coordinate of output row j on an axis. */
@@ -110,19 +130,52 @@ static int find_unsummed_axis(const th_engine *engine, const th_finding *finding
     return -1;
 }
 
-/* Returns whether all wrong derivatives should be 0. */
-static bool wrong_gradients_should_be_zero(const th_engine *engine, const th_finding *finding)
+/* Returns whether the rule multiplies by the Jacobian instead of its transpose. */
+static bool is_jacobian_transposed(const th_engine *engine, const th_finding *finding)
+{
+    if (finding->analytic_jacobian == NULL || finding->variable->numel != engine->rows)
+        return false;
+    for (int64_t j = 0; j < engine->rows; j++)
+        for (int64_t e = 0; e < engine->rows; e++)
+            if (!is_scaled(finding, finding->analytic_jacobian[j * finding->row_stride + e],
+                           finding->numeric_jacobian[e * finding->row_stride + j], 1))
+                return false;
+    return true;
+}
+
+/* Returns another variable whose gradient, as the rule computes it, is the right one of this variable; NULL: none. */
+static const th_variable *find_exchanged(const th_engine *engine, const th_finding *finding)
+{
+    const double *gradients = finding->analytic_gradient - finding->variable->first_column;
+    for (int64_t i = 0; i < engine->variables; i++) {
+        const th_variable *other = engine->calls->variable(engine, i);
+        bool fits = other != finding->variable && other->checked && other->numel == finding->variable->numel;
+        for (int64_t e = 0; e < other->numel && fits; e++)
+            fits = finding->element_verdict[e] == TH_WRONG &&
+                   is_scaled(finding, gradients[other->first_column + e], finding->numeric_gradient[e], 1);
+        if (fits)
+            return other;
+    }
+    return NULL;
+}
+
+/* How a derivative is wrong. */
+enum { TH_SHOULD_BE_ZERO = 1, TH_IS_ZERO = 2, TH_OTHER_MISTAKE = 4 };
+
+/* Returns how all wrong derivatives are wrong; in fast mode, only the worst one. */
+static int mistakes_of_all(const th_engine *engine, const th_finding *finding)
 {
     if (finding->analytic_jacobian == NULL)
-        return finding->verdict.numeric == 0;
-    for (int64_t e = 0; e < finding->variable->numel; e++)
-        for (int64_t j = 0; j < engine->rows; j++) {
+        return finding->verdict.numeric == 0 ? TH_SHOULD_BE_ZERO : TH_OTHER_MISTAKE;
+    int mistakes = 0;
+    for (int64_t j = 0; j < engine->rows; j++)
+        for (int64_t e = 0; e < finding->variable->numel; e++) {
             const double a = finding->analytic_jacobian[j * finding->row_stride + e],
                          n = finding->numeric_jacobian[j * finding->row_stride + e];
-            if (!is_scaled(finding, a, n, 1) && n != 0)
-                return false;
+            if (!is_scaled(finding, a, n, 1))
+                mistakes |= n == 0 ? TH_SHOULD_BE_ZERO : a == 0 ? TH_IS_ZERO : TH_OTHER_MISTAKE;
         }
-    return true;
+    return mistakes;
 }
 
 /* Returns whether numeric = analytic * x^power in every compared element. */
@@ -170,56 +223,87 @@ static void report_ratios(th_gradient_report *report, const th_finding *finding)
             least, largest);
 }
 
-/* Appends the likely kind of mistake, if the gradients show one. */
-static void report_mistake(th_engine *engine, const th_finding *finding)
+/* Appends a mistake that one or two numbers describe. Returns whether the gradients show one. */
+static bool report_mistake_with_numbers(th_engine *engine, const th_finding *finding)
 {
     th_gradient_report *report = engine->report;
     int64_t index = 0;
-    if (!isfinite(finding->analytic)) {
-        th_report_append(report, "  the analytic gradient is not a number\n");
-        return;
-    }
-    if (!finding->has_wrong_element && finding->backward_not_linear) {
-        th_report_append(report,
-                         "  each output by itself is right, but several at once are wrong: the rule is not linear in "
-                         "the gradient of its output\n");
-        return;
-    }
-    if (!finding->has_wrong_element && finding->overwrites) {
-        th_report_append(report,
-                         "  one backward is right, but a second one does not add its gradient: the rule probably "
-                         "overwrites where it should accumulate\n");
-        return;
-    }
-    if (finding->along_direction)
-        return;
     const double factor = fitted_factor(finding);
-    const int axis = find_unsummed_axis(engine, finding, &index);
-    if (is_multiple(engine, finding, -1))
-        th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
-    else if (is_multiple(engine, finding, 0))
-        th_report_append(report, "  every element is 0: the rule is probably missing\n");
-    else if (isfinite(factor) && is_multiple(engine, finding, factor))
+    const int unsummed = find_unsummed_axis(engine, finding, &index);
+    const th_variable *exchanged = find_exchanged(engine, finding);
+    for (int axis = 0; axis < finding->variable->ndim; axis++)
+        for (int shift = -1; shift <= 1; shift += 2)
+            if (is_moved(finding, axis, shift)) {
+                th_report_append(report, "  off by one: elements have the gradient of the element %s them on axis %d\n",
+                                 shift > 0 ? "after" : "before", axis);
+                return true;
+            }
+    if (isfinite(factor) && is_multiple(engine, finding, factor))
         th_report_append(
             report, "  every element is %.6g times what it should be: the rule has a wrong constant factor\n", factor);
-    else if (is_transposed(finding))
-        th_report_append(report, "  the gradient is transposed: exchanging its last two axes makes it right\n");
-    else if (axis >= 0)
+    else if (unsummed >= 0)
         th_report_append(report,
                          "  only index %" PRId64
                          " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
-                         index, axis);
-    else if (ignores_cotangent(engine, finding))
-        th_report_append(
-            report, "  the gradient is the same for each output: the rule does not use the gradient of the output\n");
-    else if (wrong_gradients_should_be_zero(engine, finding))
-        th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
-    else if (is_missing_input(engine, finding, 1))
-        th_report_append(report, "  a factor is missing: the gradient times the input is right\n");
-    else if (is_missing_input(engine, finding, -1))
-        th_report_append(report, "  there is a factor too many: the gradient divided by the input is right\n");
+                         index, unsummed);
+    else if (exchanged)
+        th_report_append(report, "  it should be what the rule returns for %s: they may be exchanged\n",
+                         exchanged->name);
     else
-        report_ratios(report, finding);
+        return false;
+    return true;
+}
+
+/* Returns the likely kind of mistake as a sentence, or NULL. */
+static const char *name_mistake(const th_engine *engine, const th_finding *finding)
+{
+    if (is_transposed(finding))
+        return "the gradient is transposed: exchanging its last two axes makes it right";
+    if (ignores_cotangent(engine, finding))
+        return "the gradient is the same for each output: the rule does not use the gradient of the output";
+    if (is_jacobian_transposed(engine, finding))
+        return "the rule multiplies by the Jacobian instead of its transpose: a transposition is missing, or a sum "
+               "runs in the wrong direction";
+    const int mistakes = mistakes_of_all(engine, finding);
+    if (mistakes == TH_SHOULD_BE_ZERO)
+        return "the function does not depend on the wrong elements: their gradient should be 0";
+    if (mistakes == TH_IS_ZERO)
+        return "the wrong derivatives are 0: the rule leaves out elements, or terms of a sum";
+    if (mistakes == (TH_SHOULD_BE_ZERO | TH_IS_ZERO))
+        return "wrong derivatives are 0, or should be 0: the rule has a wrong mask, or a wrong index";
+    if (is_missing_input(engine, finding, 1))
+        return "a factor is missing: the gradient times the input is right";
+    if (is_missing_input(engine, finding, -1))
+        return "there is a factor too many: the gradient divided by the input is right";
+    return NULL;
+}
+
+/* Appends the likely kind of mistake, if the gradients show one. */
+static void report_mistake(th_engine *engine, const th_finding *finding)
+{
+    const char *sentence = NULL;
+    if (!isfinite(finding->analytic))
+        sentence = "the analytic gradient is not a number";
+    else if (!finding->has_wrong_element && finding->backward_not_linear)
+        sentence = "each output by itself is right, but several at once are wrong: the rule is not linear in the "
+                   "gradient of its output";
+    else if (!finding->has_wrong_element && finding->overwrites)
+        sentence = "one backward is right, but a second one does not add its gradient: the rule probably overwrites "
+                   "where it should accumulate";
+    else if (finding->along_direction)
+        return;
+    else if (is_multiple(engine, finding, -1))
+        sentence = "every element has the opposite sign: the rule is probably negated";
+    else if (is_multiple(engine, finding, 0))
+        sentence = "every element is 0: the rule is probably missing";
+    else if (!report_mistake_with_numbers(engine, finding))
+        sentence = name_mistake(engine, finding);
+    else
+        return;
+    if (sentence)
+        th_report_append(engine->report, "  %s\n", sentence);
+    else
+        report_ratios(engine->report, finding);
 }
 
 /* Appends the reason why the check cannot tell. */
@@ -250,6 +334,10 @@ static void report_reason(th_engine *engine, const th_finding *finding)
     case TH_REASON_PLATEAUS:
         th_report_append(report, "  short steps show another slope than long ones: the function rounds, or has other "
                                  "jumps (a discontinuity)\n");
+        break;
+    case TH_REASON_FLOAT32:
+        th_report_append(report, "  both differ by rounding of float32, beside the largest derivative: the function or "
+                                 "its gradient probably has numbers in float32\n");
         break;
     case TH_REASON_ROUNDING:
         th_report_append(report, "  rounding hides the derivative, because the output's largest magnitude is %.6g\n",

@@ -395,6 +395,14 @@ static bool find_plateaus(th_quotients *quotients, const th_line *line, const de
     return true;
 }
 
+/* Returns whether numbers in float32 inside a function of float64 numbers explain a wrong derivative. */
+static bool may_be_float32(const derivative *d, const th_verdict *wrong)
+{
+    const double largest = fmax(d->largest_derivative, d->term_norm);
+    return d->kind == TH_KIND_FLOAT64 && d->relative_tolerance >= TH_FLOAT32_FRACTION &&
+           fabs(d->analytic - wrong->numeric) <= TH_FLOAT32_FRACTION * largest;
+}
+
 /* -- a line -- */
 
 static int steps_to_try(const th_comparison *comparison, const th_line *line)
@@ -473,9 +481,9 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             if (verdict->kind == TH_WRONG && d.analytic == 0 && !quotients->engine->at_kinks &&
                 !find_plateaus(quotients, line, &d, verdict, &has_plateaus))
                 return false;
-            if (has_plateaus) {
+            if (has_plateaus || (verdict->kind == TH_WRONG && may_be_float32(&d, verdict))) {
                 verdict->kind = TH_CANNOT_TELL;
-                verdict->reason = TH_REASON_PLATEAUS;
+                verdict->reason = has_plateaus ? TH_REASON_PLATEAUS : TH_REASON_FLOAT32;
             }
             without_verdict += verdict->kind == TH_NO_VERDICT;
         }

@@ -18,7 +18,8 @@ typedef enum th_reason {
     TH_REASON_ROUNDING,
     TH_REASON_KINK,
     TH_REASON_JUMP,
-    TH_REASON_PLATEAUS
+    TH_REASON_PLATEAUS,
+    TH_REASON_FLOAT32
 } th_reason;
 
 typedef struct th_verdict {

@@ -5,6 +5,7 @@
 #include "checker/function/function.h"
 #include "kernels/sizes.h"
 #include "tensor/half.h"
+#include "tensor/splitmix.h"
 
 bool th_is_checked_type(th_dtype dtype)
 {
@@ -59,7 +60,7 @@ void th_memory_fill(th_function_memory *memory, int byte)
     memset(memory->block, byte, memory->bytes);
 }
 
-static bool bytes_are(const unsigned char *bytes, size_t count, int byte)
+bool th_bytes_are(const unsigned char *bytes, size_t count, int byte)
 {
     for (size_t i = 0; i < count; i++)
         if (bytes[i] != byte)
@@ -81,7 +82,7 @@ static bool gaps_are(const th_function_memory *memory, int byte)
         return true;
     const size_t row = (size_t)b->size[inner];
     for (size_t start = row; start < elements; start += row + 1)
-        if (!bytes_are(memory->block + TH_BUFFER_WALL + start * size, size, byte))
+        if (!th_bytes_are(memory->block + TH_BUFFER_WALL + start * size, size, byte))
             return false;
     return true;
 }
@@ -89,18 +90,18 @@ static bool gaps_are(const th_function_memory *memory, int byte)
 bool th_memory_is_intact(const th_function_memory *memory, int byte)
 {
     const unsigned char *end = memory->block + TH_BUFFER_WALL + memory->inner;
-    return bytes_are(memory->block, TH_BUFFER_WALL, byte) && bytes_are(end, TH_BUFFER_WALL, byte) &&
+    return th_bytes_are(memory->block, TH_BUFFER_WALL, byte) && th_bytes_are(end, TH_BUFFER_WALL, byte) &&
            gaps_are(memory, byte);
 }
 
+/* The factors are odd, so that no bit of a word is lost, and differ, so that the order counts. */
 uint64_t th_memory_sum(const th_function_memory *memory)
 {
-    uint64_t sum = 1469598103934665603u;
+    uint64_t sum = 0;
     for (size_t i = 0; i < memory->bytes; i += sizeof sum) {
         uint64_t word = 0;
         memcpy(&word, memory->block + i, memory->bytes - i < sizeof word ? memory->bytes - i : sizeof word);
-        sum = (sum ^ word) * 1099511628211u;
-        sum ^= sum >> 29;
+        sum += (word ^ word >> 29) * (th_golden + i);
     }
     return sum;
 }

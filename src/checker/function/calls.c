@@ -29,10 +29,8 @@ bool th_run_out_of_memory(th_run *run)
 double *th_run_allocate(th_run *run, int64_t count)
 {
     double *memory = (double *)calloc((size_t)(count > 0 ? count : 1), sizeof *memory);
-    if (memory == NULL) {
-        run->failed = run->no_memory = true;
-        th_run_note(run, "%lld numbers do not fit into memory", (long long)count);
-    }
+    if (memory == NULL)
+        (void)th_run_out_of_memory(run);
     return memory;
 }
 
@@ -117,18 +115,13 @@ typedef struct guarded_call {
     int rounding;
 } guarded_call;
 
-static bool is_given(const th_function_memory *memory)
-{
-    return memory->block != NULL;
-}
-
 static void begin_call(th_run *run, guarded_call *call, int64_t calls)
 {
     const bool many = run->engine.columns + run->engine.rows > TH_MANY_COMPARED;
     call->thorough = calls <= (many ? TH_THOROUGH_CALLS_OF_MANY : TH_THOROUGH_CALLS);
     for (int s = 0; s < 3 && call->thorough; s++)
         for (int i = 0; i < call->count[s]; i++)
-            call->sum[s][i] = is_given(&call->read[s][i]) ? th_memory_sum(&call->read[s][i]) : 0;
+            call->sum[s][i] = call->read[s][i].block ? th_memory_sum(&call->read[s][i]) : 0;
     call->rounding = fegetround();
     th_process_begin_call(call->name, run->options.time_limit);
 }
@@ -162,7 +155,7 @@ static bool end_call(th_run *run, const guarded_call *call, int error)
     }
     for (int s = 0; s < 3 && call->thorough; s++)
         for (int i = 0; i < call->count[s]; i++)
-            if (is_given(&call->read[s][i]) && call->sum[s][i] != th_memory_sum(&call->read[s][i]))
+            if (call->read[s][i].block && call->sum[s][i] != th_memory_sum(&call->read[s][i]))
                 return th_run_note(run, "%s changes %s%s, which it must only read", call->name,
                                    prefix_of(run, call->read[s]), read_name(run, call->read[s], i));
     return true;
@@ -171,19 +164,29 @@ static bool end_call(th_run *run, const guarded_call *call, int error)
 static bool check_walls(th_run *run, const char *name, const th_function_memory *written, int count, int byte)
 {
     for (int i = 0; i < count; i++)
-        if (is_given(&written[i]) && !th_memory_is_intact(&written[i], byte))
+        if (written[i].block && !th_memory_is_intact(&written[i], byte))
             return th_run_note(run, "%s writes outside %s%s", name, prefix_of(run, written),
                                read_name(run, written, i));
     return true;
 }
 
-/* Copies the buffers that the user's function gets. */
-static void give_buffers(const th_run *run, th_buffer *buffer, const th_function_memory *memory, int count)
+/* The buffers that the user's function gets. */
+typedef struct call_buffers {
+    th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
+} call_buffers;
+
+static void give_buffers(const th_run *run, const th_function_memory *in, const th_function_memory *out,
+                         call_buffers *buffers)
 {
-    for (int i = 0; i < count; i++) {
-        buffer[i] = memory[i].buffer;
-        if (memory == run->in && run->shared[0] != run->shared[1] && i == run->shared[1])
-            buffer[i].data = run->in[run->shared[0]].buffer.data;
+    for (int i = 0; i < run->function->n_inputs; i++) {
+        buffers->in[i] = in[i].buffer;
+        if (in == run->in && run->shared[0] != run->shared[1] && i == run->shared[1])
+            buffers->in[i].data = run->in[run->shared[0]].buffer.data;
+        buffers->din[i] = run->din[i].buffer;
+    }
+    for (int k = 0; k < run->function->n_outputs; k++) {
+        buffers->out[k] = out[k].buffer;
+        buffers->dout[k] = run->dout[k].buffer;
     }
 }
 
@@ -193,16 +196,15 @@ static bool call_forward(th_run *run, const char *name, th_function_forward *for
                          th_function_memory *out, int byte)
 {
     const th_function *f = run->function;
-    th_buffer inputs[TH_MAX_PORTS], outputs[TH_MAX_PORTS];
+    call_buffers b;
     for (int k = 0; k < f->n_outputs; k++)
         th_memory_fill(&out[k], byte);
-    give_buffers(run, inputs, in, f->n_inputs);
-    give_buffers(run, outputs, out, f->n_outputs);
+    give_buffers(run, in, out, &b);
     if (f->set_seed)
         f->set_seed(f->user, run->seed);
     guarded_call call = {.name = name, .read = {in}, .count = {f->n_inputs}};
     begin_call(run, &call, ++run->forward_calls);
-    return end_call(run, &call, forward(f->user, inputs, outputs)) && check_walls(run, name, out, f->n_outputs, byte);
+    return end_call(run, &call, forward(f->user, b.in, b.out)) && check_walls(run, name, out, f->n_outputs, byte);
 }
 
 bool th_run_forward(th_run *run, int byte)
@@ -218,7 +220,7 @@ bool th_run_reference(th_run *run)
 void th_run_set_cotangent(th_run *run, const double *cotangent)
 {
     for (int k = 0; k < run->function->n_outputs; k++) {
-        if (!is_given(&run->dout[k]))
+        if (run->dout[k].block == NULL)
             continue;
         th_memory_fill(&run->dout[k], TH_BUFFER_FINITE);
         th_buffer_store(&run->dout[k].buffer, cotangent);
@@ -230,92 +232,79 @@ void th_run_set_cotangent(th_run *run, const double *cotangent)
 static void set_gradients(th_run *run, double value)
 {
     for (int i = 0; i < run->function->n_inputs; i++)
-        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
+        for (int64_t e = 0; run->din[i].block && e < run->din[i].buffer.numel; e++)
             th_buffer_write(&run->din[i].buffer, e, value);
 }
 
 static bool call_backward(th_run *run, int byte)
 {
     const th_function *f = run->function;
-    th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
+    call_buffers b;
     for (int i = 0; i < f->n_inputs; i++)
-        if (is_given(&run->din[i]))
+        if (run->din[i].block)
             th_memory_fill(&run->din[i], byte);
     if (f->accumulates)
         set_gradients(run, run->start_gradient);
-    give_buffers(run, in, run->in, f->n_inputs);
-    give_buffers(run, out, run->out, f->n_outputs);
-    give_buffers(run, dout, run->dout, f->n_outputs);
-    give_buffers(run, din, run->din, f->n_inputs);
+    give_buffers(run, run->in, run->out, &b);
     guarded_call call = {
         .name = "backward", .read = {run->in, run->out, run->dout}, .count = {f->n_inputs, f->n_outputs, f->n_outputs}};
     begin_call(run, &call, ++run->backward_calls);
-    return end_call(run, &call, f->backward(f->user, in, out, dout, din)) &&
+    return end_call(run, &call, f->backward(f->user, b.in, b.out, b.dout, b.din)) &&
            check_walls(run, "backward", run->din, f->n_inputs, byte);
 }
 
-/* Calls jvp along the unit vector of one element. Writes <cotangent, derivative> to *result. */
-static bool call_jvp(th_run *run, int input, int64_t element, const th_function_memory *cotangent, double *result)
+bool th_run_jvp(th_run *run, double *values)
 {
     const th_function *f = run->function;
-    th_buffer in[TH_MAX_PORTS], out[TH_MAX_PORTS], dout[TH_MAX_PORTS], din[TH_MAX_PORTS];
-    give_buffers(run, in, run->in, f->n_inputs);
-    give_buffers(run, out, run->out, f->n_outputs);
-    give_buffers(run, dout, run->dout, f->n_outputs);
-    give_buffers(run, din, run->din, f->n_inputs);
-    th_buffer_write(&din[input], element, 1);
+    call_buffers b;
+    give_buffers(run, run->in, run->out, &b);
     for (int k = 0; k < f->n_outputs; k++)
-        if (is_given(&run->dout[k]))
+        if (run->dout[k].block)
             th_memory_fill(&run->dout[k], TH_BUFFER_NAN);
     guarded_call call = {
         .name = "jvp", .read = {run->in, run->out, run->din}, .count = {f->n_inputs, f->n_outputs, f->n_inputs}};
     begin_call(run, &call, ++run->backward_calls);
-    const bool good = end_call(run, &call, f->jvp(f->user, in, out, din, dout)) &&
+    const bool good = end_call(run, &call, f->jvp(f->user, b.in, b.out, b.din, b.dout)) &&
                       check_walls(run, "jvp", run->dout, f->n_outputs, TH_BUFFER_NAN);
-    *result = 0;
-    for (int k = 0; k < f->n_outputs; k++)
-        for (int64_t e = 0; is_given(&run->dout[k]) && e < dout[k].numel; e++) {
-            const double c = th_buffer_read(&cotangent[k].buffer, e);
-            *result += c == 0 ? 0 : c * th_buffer_read(&dout[k], e);
-        }
-    th_buffer_write(&din[input], element, 0);
+    th_run_read_outputs(run, run->dout, values);
     return good;
 }
 
-/* Computes the gradients of dout from calls of jvp. */
+void th_run_set_tangent(th_run *run, const double *tangent)
+{
+    for (int i = 0; i < run->function->n_inputs; i++)
+        if (run->din[i].block) {
+            th_memory_fill(&run->din[i], TH_BUFFER_FINITE);
+            th_buffer_store(&run->din[i].buffer, tangent + run->variable[i].first_column);
+        }
+}
+
+/* Computes the gradients of dout from calls of jvp along the unit vector of each element. */
 static bool transpose_jvp(th_run *run)
 {
-    const th_function *f = run->function;
-    th_function_memory cotangent[TH_MAX_PORTS];
+    const int64_t rows = run->engine.rows, columns = run->engine.columns;
+    double *cotangent = th_run_allocate(run, 2 * rows + 2 * columns);
+    if (cotangent == NULL)
+        return false;
+    double *along_unit = cotangent + rows, *gradient = along_unit + rows, *tangent = gradient + columns;
     bool good = true;
-    double *gradient = th_run_allocate(run, run->engine.columns);
-    memset(cotangent, 0, sizeof cotangent);
-    for (int k = 0; k < f->n_outputs && good; k++) {
-        if (!is_given(&run->dout[k]))
-            continue;
-        good = th_memory_init(&cotangent[k], &f->outputs[k], f->outputs[k].dtype);
-        if (good)
-            memcpy(cotangent[k].block, run->dout[k].block, run->dout[k].bytes);
+    th_run_read_outputs(run, run->dout, cotangent);
+    th_run_set_tangent(run, tangent);
+    for (int i = 0; i < run->function->n_inputs; i++) {
+        const th_buffer *unit = &run->din[i].buffer;
+        for (int64_t e = 0; run->din[i].block && e < unit->numel && good; e++) {
+            th_buffer_write(unit, e, 1);
+            good = th_run_jvp(run, along_unit);
+            th_buffer_write(unit, e, 0);
+            double *sum = &gradient[run->variable[i].first_column + e];
+            for (int64_t j = 0; j < rows; j++)
+                *sum += cotangent[j] == 0 ? 0 : cotangent[j] * along_unit[j];
+        }
     }
-    for (int i = 0; i < f->n_inputs; i++)
-        if (is_given(&run->din[i]))
-            th_memory_fill(&run->din[i], TH_BUFFER_FINITE);
-    set_gradients(run, 0);
-    int64_t column = 0;
-    for (int i = 0; i < f->n_inputs; i++)
-        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel && good && gradient; e++)
-            good = call_jvp(run, i, e, cotangent, &gradient[column++]);
-    column = 0;
-    for (int i = 0; i < f->n_inputs && gradient; i++)
-        for (int64_t e = 0; is_given(&run->din[i]) && e < run->din[i].buffer.numel; e++)
-            th_buffer_write(&run->din[i].buffer, e, gradient[column++]);
-    for (int k = 0; k < f->n_outputs; k++) {
-        if (is_given(&cotangent[k]) && good)
-            memcpy(run->dout[k].block, cotangent[k].block, run->dout[k].bytes);
-        th_memory_free(&cotangent[k]);
-    }
-    free(gradient);
-    return good && gradient;
+    th_run_set_tangent(run, gradient);
+    th_run_set_cotangent(run, cotangent);
+    free(cotangent);
+    return good;
 }
 
 bool th_run_backward(th_run *run, int byte)
@@ -328,7 +317,7 @@ bool th_run_backward(th_run *run, int byte)
 void th_run_read_outputs(const th_run *run, const th_function_memory *out, double *values)
 {
     for (int k = 0; k < run->function->n_outputs; k++)
-        if (is_given(&run->dout[k])) {
+        if (run->dout[k].block) {
             th_buffer_load(&out[k].buffer, 0, out[k].buffer.numel, values);
             values += out[k].buffer.numel;
         }
@@ -342,7 +331,7 @@ void th_run_outputs(const th_run *run, double *values)
 void th_run_gradients(const th_run *run, double *gradient)
 {
     for (int i = 0; i < run->function->n_inputs; i++)
-        if (is_given(&run->din[i])) {
+        if (run->din[i].block) {
             th_buffer_load(&run->din[i].buffer, 0, run->din[i].buffer.numel, gradient);
             gradient += run->din[i].buffer.numel;
         }

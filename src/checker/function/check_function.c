@@ -111,6 +111,14 @@ static th_number_kind coarsest_kind(const th_function *f)
     return kind;
 }
 
+static int64_t numel_of(const th_port *port)
+{
+    int64_t numel = 1;
+    for (int d = 0; d < port->ndim; d++)
+        numel *= port->size[d];
+    return numel;
+}
+
 static void set_variables(th_run *run)
 {
     const th_function *f = run->function;
@@ -121,26 +129,31 @@ static void set_variables(th_run *run)
         x->input_number = i;
         x->ndim = port->ndim;
         memcpy(x->size, port->size, sizeof x->size);
-        x->numel = 1;
-        for (int d = 0; d < port->ndim; d++)
-            x->numel *= port->size[d];
+        x->numel = numel_of(port);
         x->checked = th_is_checked_type(port->dtype) && !port->constant;
         x->first_column = run->engine.columns;
         run->engine.columns += x->checked ? x->numel : 0;
     }
-    for (int k = 0; k < f->n_outputs; k++) {
-        int64_t numel = th_is_checked_type(f->outputs[k].dtype);
-        for (int d = 0; d < f->outputs[k].ndim; d++)
-            numel *= f->outputs[k].size[d];
-        run->engine.rows += numel;
-    }
+    for (int k = 0; k < f->n_outputs; k++)
+        run->engine.rows += th_is_checked_type(f->outputs[k].dtype) ? numel_of(&f->outputs[k]) : 0;
+}
+
+/* Sets the kind of numbers in which the function, or its reference, computes. */
+static void set_kind(th_run *run, th_number_kind kind)
+{
+    th_engine *engine = &run->engine;
+    engine->gradient_kind = kind;
+    engine->kind = run->function->reference ? TH_KIND_FLOAT64 : kind;
+    if (run->function->reference && run->options.relative_tolerance == 0)
+        engine->options.relative_tolerance = reference_tolerance[kind];
+    engine->epsilon = engine->unit = epsilon_of[engine->kind];
+    run->gradient_epsilon = kind == TH_KIND_FLOAT64 ? 0 : epsilon_of[kind];
 }
 
 static void set_engine(th_run *run, th_gradient_report *report)
 {
     const th_function_options *o = &run->options;
     th_engine *engine = &run->engine;
-    const th_number_kind kind = coarsest_kind(run->function);
     engine->calls = &th_run_calls;
     engine->options = (th_gradient_options){.mode = o->mode,
                                             .name = name_of(run->function),
@@ -150,16 +163,11 @@ static void set_engine(th_run *run, th_gradient_report *report)
                                             .seed = o->seed,
                                             .directions = o->directions,
                                             .samples = o->samples};
-    engine->gradient_kind = kind;
-    engine->kind = run->function->reference ? TH_KIND_FLOAT64 : kind;
-    if (run->function->reference && o->relative_tolerance == 0)
-        engine->options.relative_tolerance = reference_tolerance[kind];
-    engine->epsilon = engine->unit = epsilon_of[engine->kind];
+    set_kind(run, coarsest_kind(run->function));
     engine->random = th_splitmix64_start(o->seed);
     engine->variables = run->function->n_inputs;
     engine->searches = true;
     engine->report = report;
-    run->gradient_epsilon = kind == TH_KIND_FLOAT64 ? 0 : epsilon_of[kind];
     run->seed = engine->random;
     set_variables(run);
     if (engine->columns > TH_MANY && o->samples == 0)
@@ -219,21 +227,32 @@ static void set_point(th_run *run, double scale)
 
 /* -- the check -- */
 
-static void forget_noise(th_engine *engine)
+/* Keeps only the largest noise of all points, for the report. */
+static void forget_noise(th_run *run)
 {
+    th_engine *engine = &run->engine;
+    if (engine->noise && engine->output_scale > 0)
+        run->noise = fmax(run->noise, th_largest_magnitude(engine->noise, engine->rows) / engine->output_scale);
     free(engine->noise);
     free(engine->gradient_noise);
     engine->noise = engine->gradient_noise = NULL;
 }
 
-/* Checks the gradient at the current point. */
+/* Checks the gradient at the current point. A function of float64 numbers that computes in float32 is checked again as
+ * one of float32. */
 static bool check_point(th_run *run)
 {
     th_gradient_report *report = run->engine.report;
-    forget_noise(&run->engine);
-    if (!th_run_measure(run))
+    forget_noise(run);
+    if (!th_run_measure(run) || !th_engine_compare(&run->engine, report->mode == TH_GRADIENT_FULL))
         return false;
-    return th_engine_compare(&run->engine, report->mode == TH_GRADIENT_FULL);
+    if (report->verdict == TH_GRADIENT_COULD_NOT_RUN || run->engine.gradient_kind != TH_KIND_FLOAT64)
+        return true; /* right, or already with the precision of its type */
+    if (!th_run_measure_noise(&run->engine) || !th_run_has_float32_noise(run))
+        return run->mistake[0] == '\0';
+    set_kind(run, TH_KIND_FLOAT32);
+    *report = (th_gradient_report){.mode = report->mode, .input = -1};
+    return check_point(run) && (run->engine.noise || th_run_measure_noise(&run->engine));
 }
 
 /* Checks new values of inputs of moderate size, which are larger or smaller, under another seed. There, only a wrong
@@ -304,8 +323,7 @@ static void write_report(const th_run *run, const th_gradient_report *from, th_f
     report->backward_calls = run->backward_calls;
     report->missed_error = run->engine.missed_error;
     report->missed_probability = run->engine.missed_probability;
-    if (run->engine.noise && run->engine.output_scale > 0)
-        report->noise = th_largest_magnitude(run->engine.noise, run->engine.rows) / run->engine.output_scale;
+    report->noise = run->noise;
     if (run->mistake[0]) {
         report->verdict = run->failed ? TH_GRADIENT_COULD_NOT_RUN : TH_GRADIENT_WRONG;
         th_append(report->text, sizeof report->text, "%s: %s\n", name_of(run->function), run->mistake);
@@ -316,6 +334,9 @@ static void write_report(const th_run *run, const th_gradient_report *from, th_f
     } else {
         report->verdict = from->verdict == TH_GRADIENT_COULD_NOT_RUN ? TH_GRADIENT_RIGHT : from->verdict;
         th_append(report->text, sizeof report->text, "%s", from->text);
+        if (report->verdict != TH_GRADIENT_RIGHT && run->engine.gradient_kind > coarsest_kind(run->function))
+            th_append(report->text, sizeof report->text,
+                      "  the function computes in float32, although its buffers are float64\n");
     }
     report->ok = report->verdict == TH_GRADIENT_RIGHT;
 }
@@ -335,8 +356,8 @@ th_status th_check_function_here(const th_function *function, const th_function_
         if (run->engine.base && th_run_init(run))
             (void)check_all(run);
         no_memory = run->no_memory;
+        forget_noise(run);
         write_report(run, engine_report, report);
-        forget_noise(&run->engine);
         free(run->engine.base);
         th_run_free(run);
     } else {

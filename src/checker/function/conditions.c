@@ -65,17 +65,51 @@ static bool compute_scaled(th_run *run, condition_arrays *c, double factor)
 
 static const char *const not_linear = "backward is not linear in the gradients of the outputs";
 
-/* Multiplication by a power of 2 is exact. */
+/* Returns a power of 2: a multiplication by it is exact. A rule may lose digits in proportion to the factor, as the
+ * exponential of a matrix does. The loss must remain less than th_limits.conditions. */
+static double large_factor(const th_run *run)
+{
+    static const double factors[TH_KINDS] = {0x1p20, 0x1p10, 16, 16};
+    return factors[run->engine.gradient_kind];
+}
+
 static bool check_scales(th_run *run, condition_arrays *c)
 {
-    const bool is_short = run->engine.gradient_kind >= TH_KIND_FLOAT16;
-    const double large = is_short ? -16 : -0x1p20, small = is_short ? 0x1p-6 : 0x1p-20;
+    const double large = -large_factor(run), small = run->engine.gradient_kind >= TH_KIND_FLOAT16 ? 0x1p-6 : 0x1p-20;
     return compute_scaled(run, c, large) &&
            compare_gradients(run, c, large, "with large gradients of the outputs", not_linear) &&
            compute_scaled(run, c, small) &&
            compare_gradients(run, c, small, "with small gradients of the outputs", not_linear) &&
            compute_scaled(run, c, 0) &&
            compare_gradients(run, c, 0, "with gradients of the outputs that are 0", not_linear);
+}
+
+/* -- linearity in the tangents -- */
+
+/* Compares <cotangent, jvp(tangent)> with <gradient, tangent>, for tangents that are not unit vectors. */
+static bool check_tangents(th_run *run, condition_arrays *c)
+{
+    const double *noise = run->engine.gradient_noise, factors[] = {1, -large_factor(run), 1 / large_factor(run), 0};
+    for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+        double expected = 0, slack = 0, sum = 0;
+        for (int64_t k = 0; k < run->engine.columns; k++) {
+            c->changed[k] = factors[f] * th_random_coefficient(&run->engine.random);
+            expected += c->expected[k] * c->changed[k];
+            slack += fabs(c->changed[k]) * (th_limits.conditions[run->engine.gradient_kind] * fabs(c->expected[k]) +
+                                            (noise ? 2 * TH_ROUNDING_SAFETY * noise[k] : 0));
+        }
+        th_run_set_tangent(run, c->changed);
+        if (!th_run_jvp(run, c->other))
+            return false;
+        for (int64_t j = 0; j < run->engine.rows; j++)
+            sum += c->cotangent[j] * c->other[j];
+        if (isfinite(expected) && !(fabs(sum - expected) <= slack))
+            return th_run_note(run,
+                               "along a tangent with elements up to %g, a sum of derivatives is %.6g instead of %.6g: "
+                               "jvp is not linear in the tangents",
+                               fabs(factors[f]), sum, expected);
+    }
+    return true;
 }
 
 /* -- a function that accumulates -- */
@@ -231,8 +265,9 @@ bool th_run_check_conditions(th_run *run)
     for (int64_t j = 0; j < rows; j++)
         c.cotangent[j] = th_random_coefficient(&run->engine.random);
     const bool good = th_run_forward(run, TH_BUFFER_NAN) && gradients_under(run, c.cotangent, c.expected) &&
-                      check_scales(run, &c) && check_accumulation(run, &c) && check_another_forward(run, &c) &&
-                      check_seeds(run, &c) && (run->options.only_this_point || check_repeated_operands(run, &c));
+                      (run->function->backward ? check_scales : check_tangents)(run, &c) &&
+                      check_accumulation(run, &c) && check_another_forward(run, &c) && check_seeds(run, &c) &&
+                      (run->options.only_this_point || check_repeated_operands(run, &c));
     free(memory);
     return good;
 }

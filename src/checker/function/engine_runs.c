@@ -4,11 +4,6 @@
 
 #include "checker/function/function.h"
 
-static th_run *run_of(th_engine *engine)
-{
-    return (th_run *)engine;
-}
-
 static th_variable *variable(const th_engine *engine, int64_t i)
 {
     const th_run *run = (const th_run *)engine;
@@ -41,7 +36,7 @@ static void move(th_engine *engine, th_variable *x, int64_t first, int64_t end, 
 
 static bool compute_output(th_engine *engine, double *values)
 {
-    th_run *run = run_of(engine);
+    th_run *run = (th_run *)engine;
     if (!(run->function->reference ? th_run_reference(run) : th_run_forward(run, TH_BUFFER_NAN)))
         return false;
     th_run_outputs(run, values);
@@ -50,7 +45,7 @@ static bool compute_output(th_engine *engine, double *values)
 
 static bool begin_gradients(th_engine *engine, th_shape *output_shape)
 {
-    th_run *run = run_of(engine);
+    th_run *run = (th_run *)engine;
     const th_port *port = run->function->outputs;
     output_shape->ndim = 1;
     output_shape->size[0] = engine->rows;
@@ -63,7 +58,7 @@ static bool begin_gradients(th_engine *engine, th_shape *output_shape)
 
 static bool compute_gradients(th_engine *engine, const double *cotangent, int times, double *gradient)
 {
-    th_run *run = run_of(engine);
+    th_run *run = (th_run *)engine;
     double *once = times > 1 ? th_run_allocate(run, engine->columns) : gradient;
     bool good = once != NULL;
     if (times > 1)
@@ -83,12 +78,12 @@ static bool compute_gradients(th_engine *engine, const double *cotangent, int ti
 
 static bool end_gradients(th_engine *engine)
 {
-    return run_of(engine)->mistake[0] == '\0';
+    return ((th_run *)engine)->mistake[0] == '\0';
 }
 
 static double *allocate(th_engine *engine, int64_t count)
 {
-    return th_run_allocate(run_of(engine), count);
+    return th_run_allocate((th_run *)engine, count);
 }
 
 static void release(th_engine *engine, double *memory, int64_t count)

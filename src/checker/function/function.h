@@ -33,6 +33,7 @@ void th_memory_free(th_function_memory *memory);
 void th_memory_fill(th_function_memory *memory, int byte);
 /* Returns whether the walls and the gaps have this byte. */
 bool th_memory_is_intact(const th_function_memory *memory, int byte);
+bool th_bytes_are(const unsigned char *bytes, size_t count, int byte);
 /* Returns a checksum of the block. */
 uint64_t th_memory_sum(const th_function_memory *memory);
 /* Returns the address of an element, in row-major order. */
@@ -68,6 +69,7 @@ typedef struct th_run {
     uint64_t seed;           /* for th_function.set_seed */
     int64_t forward_calls, backward_calls;
     bool not_deterministic;
+    double noise;                  /* see th_function_report */
     char mistake[TH_MISTAKE_TEXT]; /* other than a wrong gradient; "" if none */
     bool failed;                   /* a function returned an error, or there is no memory */
     bool no_memory;
@@ -89,6 +91,10 @@ void th_run_set_cotangent(th_run *run, const double *cotangent);
 /* Computes the gradients of dout, from the values of in and out. din contains this byte before the call, and
  * start_gradient if the function accumulates. With jvp instead of backward, one call for each element. */
 bool th_run_backward(th_run *run, int byte);
+/* Writes a tangent, [columns], to din. */
+void th_run_set_tangent(th_run *run, const double *tangent);
+/* Computes the derivatives of the outputs along din, [rows]. */
+bool th_run_jvp(th_run *run, double *values);
 /* Copies the floating outputs, or those of these buffers, to values[rows], and the gradients to gradient[columns]. */
 void th_run_outputs(const th_run *run, double *values);
 void th_run_read_outputs(const th_run *run, const th_function_memory *out, double *values);
@@ -108,6 +114,9 @@ void th_run_restore_blocks(th_function_memory *memory, const unsigned char *save
 bool th_run_measure(th_run *run);
 /* th_engine_calls.measure_noise */
 bool th_run_measure_noise(th_engine *engine);
+/* Returns whether the outputs of a function in float64 have the noise of float32, and writes it to engine.noise. False
+ * with run->mistake. */
+bool th_run_has_float32_noise(th_run *run);
 
 /* -- engine_runs.c -- */
 

@@ -13,24 +13,11 @@
 enum { TH_REPEATS = 3, TH_MORE_REPEATS = 6 };
 static const int fill_of[2] = {TH_BUFFER_NAN, TH_BUFFER_FINITE};
 
-static bool is_filled(const unsigned char *bytes, size_t size, int byte)
-{
-    for (size_t i = 0; i < size; i++)
-        if (bytes[i] != byte)
-            return false;
-    return true;
-}
-
-static bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size)
-{
-    return memcmp(a, b, size) == 0;
-}
-
 /* Returns whether an element is the same in every second result. */
 static bool repeats_agree(unsigned char *const *copy, int repeats, size_t at, size_t size)
 {
     for (int r = 2; r < repeats; r++)
-        if (!same_bytes(copy[r] + at, copy[r - 2] + at, size))
+        if (memcmp(copy[r] + at, copy[r - 2] + at, size) != 0)
             return false;
     return true;
 }
@@ -46,19 +33,19 @@ static bool compare_repeats(th_run *run, const char *function, const th_function
         output ? run->function->outputs[memory - run->out].name : run->function->inputs[memory - run->din].name;
     const char *what = output ? "" : "the gradient of ";
     /* Two equal results of runs with different bytes before the call: every element was written. */
-    if (th_buffer_is_plain(b) && same_bytes(copy[0] + start, copy[1] + start, memory->inner) &&
-        same_bytes(copy[0] + start, copy[2] + start, memory->inner))
+    if (th_buffer_is_plain(b) && memcmp(copy[0] + start, copy[1] + start, memory->inner) == 0 &&
+        memcmp(copy[0] + start, copy[2] + start, memory->inner) == 0)
         return true;
     for (int64_t e = 0; e < b->numel; e++) {
         const size_t at = (size_t)((const unsigned char *)th_buffer_element(b, e) - memory->block);
-        if ((output || !run->function->accumulates) && is_filled(copy[0] + at, size, fill_of[0]) &&
-            is_filled(copy[1] + at, size, fill_of[1]))
+        if ((output || !run->function->accumulates) && th_bytes_are(copy[0] + at, size, fill_of[0]) &&
+            th_bytes_are(copy[1] + at, size, fill_of[1]))
             return th_run_note(run, "%s does not write element %lld of %s%s", function, (long long)e, what, name);
         if (!repeats_agree(copy, repeats, at, size))
             run->not_deterministic = true;
-        else if (!same_bytes(copy[0] + at, copy[1] + at, size) && repeats == TH_REPEATS)
+        else if (memcmp(copy[0] + at, copy[1] + at, size) != 0 && repeats == TH_REPEATS)
             *more = true;
-        else if (!same_bytes(copy[0] + at, copy[1] + at, size))
+        else if (memcmp(copy[0] + at, copy[1] + at, size) != 0)
             return th_run_note(
                 run, "element %lld of %s%s depends on the values that the memory had before %s: it %s", (long long)e,
                 what, name, function,
@@ -105,16 +92,6 @@ static bool repeat(th_run *run, bool backward)
  * times the variance of the noise (Hamming 1973; More and Wild 2011). */
 enum { TH_NOISE_POINTS = 8 };
 
-/* Chooses a random sign times a size of the input's rounding for all elements of every checked input. */
-static void choose_direction(th_run *run, const double *start, double *direction)
-{
-    const double unit = (run->engine.kind == TH_KIND_FLOAT32 ? 1024 : 8) * run->engine.epsilon;
-    for (int64_t c = 0; c < run->engine.columns; c++) {
-        const double size = unit * fmax(fabs(start[c]), 0.25);
-        direction[c] = th_splitmix64(&run->engine.random) & 1 ? size : -size;
-    }
-}
-
 static void move_all(th_run *run, const double *start, const double *direction, double t)
 {
     for (int i = 0; i < run->function->n_inputs; i++) {
@@ -123,13 +100,6 @@ static void move_all(th_run *run, const double *start, const double *direction, 
             run->engine.calls->move(&run->engine, x, 0, x->numel, start + x->first_column, direction + x->first_column,
                                     t);
     }
-}
-
-static void copy_inputs(const th_run *run, double *values)
-{
-    for (int i = 0; i < run->function->n_inputs; i++)
-        for (int64_t e = 0; run->variable[i].checked && e < run->variable[i].numel; e++)
-            *values++ = run->engine.calls->element(&run->engine, &run->variable[i], e);
 }
 
 /* Computes the noise of each output from its values at equally spaced points, [TH_NOISE_POINTS][rows]. */
@@ -143,29 +113,33 @@ static void compute_noise(th_engine *engine, const double *values)
             const double third = y[3 * rows] - 3 * y[2 * rows] + 3 * y[rows] - y[0];
             square = fmax(square, third * third / 20);
         }
-        const double noise = isfinite(square) ? sqrt(square) : 0;
-        const double last_place = isfinite(engine->base[j]) ? engine->epsilon / 2 * fabs(engine->base[j]) : 0;
-        engine->noise[j] = fmax(engine->noise[j], fmax(noise, last_place));
+        engine->noise[j] = fmax(engine->noise[j], isfinite(square) ? sqrt(square) : 0);
     }
 }
 
-bool th_run_measure_noise(th_engine *engine)
+/* Writes the values of the checked inputs, and a direction: a random sign times a fraction of each. */
+static void choose_direction(th_run *run, double fraction, double *start, double *direction)
 {
-    th_run *run = (th_run *)engine;
+    for (int i = 0; i < run->function->n_inputs; i++)
+        for (int64_t e = 0; run->variable[i].checked && e < run->variable[i].numel; e++) {
+            *start = run->engine.calls->element(&run->engine, &run->variable[i], e);
+            const double size = fraction * fmax(fabs(*start++), 0.25);
+            *direction++ = th_splitmix64(&run->engine.random) & 1 ? size : -size;
+        }
+}
+
+/* Runs the function at points that differ by a fraction of the inputs. The first point is at `first` times this distance. */
+static bool measure_noise(th_run *run, double fraction, int first)
+{
+    th_engine *engine = &run->engine;
     const int64_t rows = engine->rows;
-    if (engine->noise == NULL)
-        engine->noise = th_run_allocate(run, rows);
-    if (engine->noise == NULL || engine->kind == TH_KIND_FLOAT64)
-        return engine->noise != NULL;
     double *start = th_run_allocate(run, 2 * engine->columns), *values = th_run_allocate(run, TH_NOISE_POINTS * rows);
     double *direction = start ? start + engine->columns : NULL;
     bool good = start && values;
-    if (good) {
-        copy_inputs(run, start);
-        choose_direction(run, start, direction);
-    }
+    if (good)
+        choose_direction(run, fraction, start, direction);
     for (int p = 0; p < TH_NOISE_POINTS && good; p++) {
-        move_all(run, start, direction, p - TH_NOISE_POINTS / 2);
+        move_all(run, start, direction, p + first);
         good = engine->calls->compute_output(engine, values + p * rows);
     }
     if (start && values)
@@ -175,6 +149,40 @@ bool th_run_measure_noise(th_engine *engine)
     free(start);
     free(values);
     return good;
+}
+
+bool th_run_measure_noise(th_engine *engine)
+{
+    th_run *run = (th_run *)engine;
+    if (engine->noise == NULL)
+        engine->noise = th_run_allocate(run, engine->rows);
+    if (engine->noise == NULL || engine->kind == TH_KIND_FLOAT64)
+        return engine->noise != NULL;
+    if (!measure_noise(run, (engine->kind == TH_KIND_FLOAT32 ? 1024 : 8) * engine->epsilon, -TH_NOISE_POINTS / 2))
+        return false;
+    for (int64_t j = 0; j < engine->rows; j++)
+        if (isfinite(engine->base[j]))
+            engine->noise[j] = fmax(engine->noise[j], engine->epsilon / 2 * fabs(engine->base[j]));
+    return true;
+}
+
+/* All points are on one side of the inputs, where a kink at the inputs is not noise. Noise of a few outputs may be kinks
+ * or jumps elsewhere. */
+bool th_run_has_float32_noise(th_run *run)
+{
+    th_engine *engine = &run->engine;
+    int64_t coarse = 0, fine = 0;
+    for (double fraction = 0x1p-22; fraction <= 0x1p-17 && coarse == 0; fraction *= 32) {
+        if (!measure_noise(run, fraction, 1))
+            return false;
+        fine = 0;
+        for (int64_t j = 0; j < engine->rows; j++) {
+            const bool is_coarse = engine->base[j] != 0 && engine->noise[j] > 0x1p-28 * fabs(engine->base[j]);
+            coarse += is_coarse;
+            fine += engine->noise[j] > 0 && !is_coarse;
+        }
+    }
+    return 4 * coarse > fine;
 }
 
 /* -- repeated runs of a function that is not deterministic -- */

@@ -67,22 +67,25 @@ void th_process_end_call(void)
     shared->call[0] = '\0';
 }
 
-static void report_signal(const th_function *function, double time_limit, const char *call, int signal,
-                          th_function_report *report)
+/* Reports how the child process ended, while it ran a function of the user's. */
+static void report_end(const th_function *function, double time_limit, const char *call, int state,
+                       th_function_report *report)
 {
     memset(report, 0, sizeof *report);
     report->input = -1;
     report->verdict = TH_GRADIENT_WRONG;
-    th_append(report->text, sizeof report->text, "%s: ", function->name ? function->name : "the function");
-    if (signal == SIGALRM)
-        th_append(report->text, sizeof report->text, "%s did not return within %g seconds\n", call, time_limit);
+    th_append(report->text, sizeof report->text, "%s: %s ", function->name ? function->name : "the function",
+              call[0] ? call : "the check");
+    if (!WIFSIGNALED(state))
+        th_append(report->text, sizeof report->text, "ended the process with exit status %d\n", WEXITSTATUS(state));
+    else if (WTERMSIG(state) == SIGALRM)
+        th_append(report->text, sizeof report->text, "did not return within %g seconds\n", time_limit);
     else
-        th_append(report->text, sizeof report->text, "%s crashed with signal %d%s\n", call[0] ? call : "the check",
-                  signal,
-                  signal == SIGSEGV   ? " (SIGSEGV, an illegal address)"
-                  : signal == SIGFPE  ? " (SIGFPE)"
-                  : signal == SIGABRT ? " (SIGABRT)"
-                                      : "");
+        th_append(report->text, sizeof report->text, "crashed with signal %d%s\n", WTERMSIG(state),
+                  WTERMSIG(state) == SIGSEGV   ? " (SIGSEGV, an illegal address)"
+                  : WTERMSIG(state) == SIGFPE  ? " (SIGFPE)"
+                  : WTERMSIG(state) == SIGABRT ? " (SIGABRT)"
+                                               : "");
 }
 
 th_status th_check_function_isolated(const th_function *function, const th_function_options *options,
@@ -108,15 +111,8 @@ th_status th_check_function_isolated(const th_function *function, const th_funct
         ;
     th_status status = result->status;
     *report = result->report;
-    if (WIFSIGNALED(state)) {
-        report_signal(function, options->time_limit, result->call, WTERMSIG(state), report);
-        status = TH_ERROR_VALUE;
-    } else if (result->call[0]) {
-        memset(report, 0, sizeof *report);
-        report->input = -1;
-        report->verdict = TH_GRADIENT_WRONG;
-        th_append(report->text, sizeof report->text, "%s: %s ended the process with exit status %d\n",
-                  function->name ? function->name : "the function", result->call, WEXITSTATUS(state));
+    if (WIFSIGNALED(state) || result->call[0]) {
+        report_end(function, options->time_limit, result->call, state, report);
         status = TH_ERROR_VALUE;
     }
     munmap(result, sizeof *result);

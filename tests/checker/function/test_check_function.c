@@ -223,62 +223,6 @@ START_TEST(a_forward_derivative)
 }
 END_TEST
 
-/* -- sentences on the mistake -- */
-
-static double cube(double x)
-{
-    return x * x * x;
-}
-
-static double three_squares(double x)
-{
-    return 3 * x * x;
-}
-
-static double three(double x)
-{
-    return 3 * x;
-}
-
-static double three_cubes(double x)
-{
-    return 3 * x * x * x;
-}
-
-static double half_of_it(double x)
-{
-    return 1.5 * x * x;
-}
-
-static double too_large(double x)
-{
-    return 3 * x * x * (1.5 + 0.4 * sin(x));
-}
-
-static int ignoring_backward(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout,
-                             th_buffer *din)
-{
-    (void)out, (void)dout;
-    for (int64_t i = 0; i < in->numel; i++)
-        store(din, i, ((const elementwise *)user)->slope(load(in, i)));
-    return 0;
-}
-
-START_TEST(sentences_name_the_mistake)
-{
-    for (int t = 0; t < 2; t++) {
-        const th_port x = th_port_of("x", floats[t], TH_SHAPE(8));
-        expect_wrong(check_elementwise(cube, three, &x), "a factor is missing: the gradient times the input is right");
-        expect_wrong(check_elementwise(cube, three_cubes, &x), "there is a factor too many");
-        expect_wrong(check_elementwise(cube, half_of_it, &x), "the rule has a wrong constant factor");
-        expect_wrong(check_elementwise(cube, too_large, &x), "a factor or a term that depends on the element");
-        elementwise user = {cube, three_squares};
-        const th_function ignores = th_function_of("cube", elementwise_forward, ignoring_backward, &user, 1, &x, 1, &x);
-        expect_wrong(check(&ignores), "the rule does not use the gradient of the output");
-    }
-}
-END_TEST
-
 /* -- functions that are not deterministic -- */
 
 static int noisy_sum(void *user, const th_buffer *in, th_buffer *out)
@@ -309,6 +253,85 @@ START_TEST(a_function_that_is_not_deterministic_is_recognized)
     ck_assert(report.not_deterministic && report.noise > 0);
     function.user = &function;
     expect_wrong(check(&function), "times what it should be");
+}
+END_TEST
+
+/* -- float32 inside a function of float64 buffers -- */
+
+static double sine_in_float32(double x)
+{
+    return (double)sinf((float)x);
+}
+
+static double cosine_in_float32(double x)
+{
+    return (double)cosf((float)x);
+}
+
+static double negated_cosine(double x)
+{
+    return -cos(x);
+}
+
+static double enlarged_cosine(double x)
+{
+    return 1.1 * cos(x);
+}
+
+static double thousand_and_sine_in_float32(double x)
+{
+    return (double)(1000 + sinf((float)x));
+}
+
+START_TEST(a_float64_function_may_compute_in_float32)
+{
+    static const char *const words = "the function computes in float32, although its buffers are float64";
+    for (int64_t n = 6; n <= 6000; n *= 1000) { /* full and fast */
+        const th_port x = th_port_of("x", TH_FLOAT64, TH_SHAPE(n));
+        expect_right(check_elementwise(sine_in_float32, cos, &x));
+        ck_assert_msg(report.noise > 1e-9, "noise %g", report.noise);
+        expect_right(check_elementwise(sine_in_float32, cosine_in_float32, &x));
+        expect_right(check_elementwise(thousand_and_sine_in_float32, cos, &x));
+        expect_wrong(check_elementwise(sine_in_float32, negated_cosine, &x), "opposite sign");
+        ck_assert_ptr_nonnull(strstr(report.text, words));
+        expect_wrong(check_elementwise(sine_in_float32, enlarged_cosine, &x), words);
+        expect_wrong(check_elementwise(sine_in_float32, zero, &x), words);
+        expect_wrong(check_elementwise(sin, negated_cosine, &x), "opposite sign");
+        ck_assert_ptr_null(strstr(report.text, words));
+    }
+}
+END_TEST
+
+/* A linear function whose coefficients are in float32. Backward computes them again, with other rounding errors. */
+static int two_points(void *user, const th_buffer *in, th_buffer *out)
+{
+    (void)user;
+    for (int64_t i = 0; i < in->numel; i++)
+        store(out, i, load(in, i) + 0.25 * load(in, (i + 1) % in->numel));
+    return 0;
+}
+
+static int two_points_backward(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout,
+                               th_buffer *din)
+{
+    (void)in, (void)out;
+    const int64_t n = dout->numel;
+    for (int64_t i = 0; i < n; i++)
+        store(din, i,
+              load(dout, i) + 0.25 * load(dout, (i + n - 1) % n) + *(const double *)user * load(dout, (i + 1) % n));
+    return 0;
+}
+
+START_TEST(coefficients_may_be_in_float32)
+{
+    double rest = 4e-8;
+    const th_port x = TH_PORT("x", TH_FLOAT64, 8);
+    const th_function function = th_function_of("two points", two_points, two_points_backward, &rest, 1, &x, 1, &x);
+    expect_verdict(check(&function), TH_GRADIENT_CANNOT_TELL, "numbers in float32");
+    const th_function_options exact = {.relative_tolerance = 1e-8};
+    expect_wrong(th_check_function(&function, &exact, &report), "worst at x[");
+    rest = 1e-6;
+    expect_wrong(check(&function), "worst at x[");
 }
 END_TEST
 
@@ -348,8 +371,9 @@ int main(void)
     tcase_add_test(tcase, a_kink_is_named);
     tcase_add_test(tcase, bfloat16_with_and_without_a_reference);
     tcase_add_test(tcase, a_forward_derivative);
-    tcase_add_test(tcase, sentences_name_the_mistake);
     tcase_add_test(tcase, a_function_that_is_not_deterministic_is_recognized);
+    tcase_add_test(tcase, a_float64_function_may_compute_in_float32);
+    tcase_add_test(tcase, coefficients_may_be_in_float32);
     tcase_add_test(tcase, arguments_are_checked);
     return run_suites();
 }

@@ -48,6 +48,122 @@ START_TEST(backward_must_be_linear)
 }
 END_TEST
 
+/* The derivative along a tangent. The rule clips it, or adds a part that is not linear. */
+static int square_jvp(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *din, th_buffer *dout)
+{
+    (void)out;
+    for (int64_t i = 0; i < in->numel; i++)
+        store(dout, i, 2 * load(in, i) * ((const elementwise *)user)->slope(load(din, i)));
+    return 0;
+}
+
+static double same(double tangent)
+{
+    return tangent;
+}
+
+static double clip(double tangent)
+{
+    return fmax(-2, fmin(2, tangent));
+}
+
+static double bent(double tangent)
+{
+    return tangent * fabs(tangent);
+}
+
+START_TEST(a_forward_derivative_must_be_linear)
+{
+    elementwise rules[] = {{NULL, same}, {NULL, clip}, {NULL, bent}};
+    static const th_dtype floats[] = {TH_FLOAT64, TH_FLOAT32};
+    for (int t = 0; t < 2; t++)
+        for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+            const th_port x = th_port_of("x", floats[t], TH_SHAPE(6));
+            const th_function function = {.forward = square,
+                                          .jvp = square_jvp,
+                                          .user = &rules[r],
+                                          .inputs = &x,
+                                          .outputs = &x,
+                                          .n_inputs = 1,
+                                          .n_outputs = 1};
+            if (r == 0)
+                expect_right(check(&function));
+            else
+                expect_wrong(check(&function), "jvp is not linear in the tangents");
+        }
+}
+END_TEST
+
+/* The exponential of a matrix (n, n) by squaring. */
+enum { SIZE = 3 };
+
+static void multiply_matrices(int n, const float *a, const float *b, float *c)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            c[i * n + j] = 0;
+            for (int k = 0; k < n; k++)
+                c[i * n + j] += a[i * n + k] * b[k * n + j];
+        }
+}
+
+static void exponential(int n, const float *x, float *y)
+{
+    float scaled[4 * SIZE * SIZE], power[4 * SIZE * SIZE], largest = 0;
+    int squarings = 0;
+    for (int e = 0; e < n * n; e++)
+        largest = fmaxf(largest, fabsf(x[e]));
+    while (ldexpf((float)n * largest, -squarings) > 0.5f)
+        squarings++;
+    for (int e = 0; e < n * n; e++) {
+        scaled[e] = ldexpf(x[e], -squarings);
+        y[e] = e % (n + 1) == 0;
+    }
+    for (int k = 8; k > 0; k--) { /* Horner's scheme */
+        multiply_matrices(n, scaled, y, power);
+        for (int e = 0; e < n * n; e++)
+            y[e] = power[e] / (float)k + (e % (n + 1) == 0);
+    }
+    for (; squarings > 0; squarings--) {
+        multiply_matrices(n, y, y, power);
+        memcpy(y, power, sizeof *y * (size_t)(n * n));
+    }
+}
+
+static int matrix_exponential(void *user, const th_buffer *in, th_buffer *out)
+{
+    (void)user;
+    exponential(SIZE, in->data, out->data);
+    return 0;
+}
+
+/* The gradient is a block of the exponential of a matrix that contains the output's gradient. */
+static int matrix_exponential_backward(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout,
+                                       th_buffer *din)
+{
+    const float *x = in->data, *dy = dout->data;
+    float *dx = din->data, blocks[4 * SIZE * SIZE] = {0}, result[4 * SIZE * SIZE];
+    (void)user, (void)out;
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            blocks[2 * SIZE * i + j] = blocks[2 * SIZE * (SIZE + i) + SIZE + j] = x[j * SIZE + i];
+            blocks[2 * SIZE * i + SIZE + j] = dy[i * SIZE + j];
+        }
+    exponential(2 * SIZE, blocks, result);
+    for (int i = 0; i < SIZE; i++)
+        memcpy(dx + (ptrdiff_t)SIZE * i, result + (ptrdiff_t)2 * SIZE * i + SIZE, SIZE * sizeof *dx);
+    return 0;
+}
+
+START_TEST(a_rule_may_lose_digits_with_large_gradients)
+{
+    const th_port x = TH_PORT("x", TH_FLOAT32, SIZE, SIZE);
+    const th_function function =
+        th_function_of("exp", matrix_exponential, matrix_exponential_backward, NULL, 1, &x, 1, &x);
+    expect_right(check(&function));
+}
+END_TEST
+
 /* -- accumulation -- */
 
 static int adds(void *user, const th_buffer *in, const th_buffer *out, const th_buffer *dout, th_buffer *din)
@@ -229,6 +345,8 @@ int main(void)
 {
     TCase *tcase = new_suite("conditions of plain functions", NULL, NULL);
     tcase_add_test(tcase, backward_must_be_linear);
+    tcase_add_test(tcase, a_forward_derivative_must_be_linear);
+    tcase_add_test(tcase, a_rule_may_lose_digits_with_large_gradients);
     tcase_add_test(tcase, backward_accumulates_as_the_function_says);
     tcase_add_test(tcase, a_second_forward_does_not_change_backward);
     tcase_add_test(tcase, two_inputs_may_be_in_the_same_memory);
