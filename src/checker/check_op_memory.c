@@ -86,11 +86,6 @@ void th_copy_elements_in(const th_array *array, unsigned char *to, const unsigne
     }
 }
 
-bool th_bytes_are(const unsigned char *bytes, size_t count, int value)
-{
-    return count == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, count - 1) == 0);
-}
-
 /* -- arrays that a kernel may only read -- */
 
 static uint64_t array_checksum(const th_array *array)

@@ -4,6 +4,7 @@
 #define TH_CHECKER_CHECK_OP_PARTS_H
 
 #include "autograd/frame.h"
+#include "checker/bytes.h"
 #include "checker/checker.h"
 #include "tapehead/op.h"
 
@@ -107,8 +108,6 @@ void th_copy_elements_out(const th_array *array, unsigned char *from, unsigned c
 void th_copy_elements_in(const th_array *array, unsigned char *to, const unsigned char *from);
 /* Computes how many elements the array extends before and behind its first one. */
 void th_compute_extent(const th_array *array, int64_t *before, int64_t *behind);
-/* Returns whether all bytes have this value. */
-bool th_bytes_are(const unsigned char *bytes, size_t count, int value);
 
 /* Arrays that a kernel may only read. */
 

@@ -60,14 +60,6 @@ void th_memory_fill(th_function_memory *memory, int byte)
     memset(memory->block, byte, memory->bytes);
 }
 
-bool th_bytes_are(const unsigned char *bytes, size_t count, int byte)
-{
-    for (size_t i = 0; i < count; i++)
-        if (bytes[i] != byte)
-            return false;
-    return true;
-}
-
 /* Returns whether the gap after each row of a strided buffer has this byte. */
 static bool gaps_are(const th_function_memory *memory, int byte)
 {

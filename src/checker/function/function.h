@@ -11,6 +11,7 @@
 #ifndef TH_CHECKER_FUNCTION_FUNCTION_H
 #define TH_CHECKER_FUNCTION_FUNCTION_H
 
+#include "checker/bytes.h"
 #include "checker/engine/engine.h"
 #include "tapehead/check_function.h"
 
@@ -33,7 +34,6 @@ void th_memory_free(th_function_memory *memory);
 void th_memory_fill(th_function_memory *memory, int byte);
 /* Returns whether the walls and the gaps have this byte. */
 bool th_memory_is_intact(const th_function_memory *memory, int byte);
-bool th_bytes_are(const unsigned char *bytes, size_t count, int byte);
 /* Returns a checksum of the block. */
 uint64_t th_memory_sum(const th_function_memory *memory);
 /* Returns the address of an element, in row-major order. */
