@@ -1,6 +1,8 @@
-"""MLX: functions of mlx.core, its linalg, fft and fast modules, and mlx.nn, in float32 on the CPU. Its float64 has the precision of float32 in many functions."""
+"""MLX: functions of mlx.core, its linalg, fft and fast modules, and mlx.nn, in float32 and float64 on the CPU. Its float64 has the precision of float32 in many
+functions."""
 
 import importlib.metadata
+import itertools
 import sys
 
 import common
@@ -190,25 +192,27 @@ WITH_ARGUMENTS = {
 }
 
 
-def arrays(values):
-    return [mx.array(np.asarray(x), dtype=mx.float32) for x in values]
+def operations(name, dtype):
+    def arrays(values):
+        return [mx.array(np.asarray(x), dtype=dtype) for x in values]
 
+    def floating(result):
+        results = result if isinstance(result, (tuple, list)) else [result]
+        return [y for y in results if y.dtype == dtype]
 
-def floating(result):
-    results = result if isinstance(result, (tuple, list)) else [result]
-    return [y for y in results if y.dtype == mx.float32]
+    def check(operation, function, inputs):
+        def forward(*x):
+            return tuple(np.array(y) for y in floating(function(*arrays(x))))
 
+        def vjp(x, _, cotangents):
+            _, gradients = mx.vjp(lambda *a: floating(function(*a)), arrays(x), arrays(cotangents))
+            return tuple(np.array(g) for g in gradients)
 
-def check(name, function, inputs):
-    def forward(*x):
-        return tuple(np.array(y) for y in floating(function(*arrays(x))))
+        yield common.tapehead.check(forward, inputs(), vjp=vjp, name=operation)
 
-    def vjp(x, _, cotangents):
-        _, gradients = mx.vjp(lambda *a: floating(function(*a)), arrays(x), arrays(cotangents))
-        return tuple(np.array(g) for g in gradients)
-
-    yield common.tapehead.check(forward, inputs(), vjp=vjp, name=name)
+    return common.operations_of(FUNCTIONS, WITH_ARGUMENTS, name, check)
 
 
 if __name__ == "__main__":
-    sys.exit(common.main("mlx", importlib.metadata.version("mlx"), common.operations_of(FUNCTIONS, WITH_ARGUMENTS, "float32", check)))
+    both = itertools.chain(operations("float32", mx.float32), operations("float64", mx.float64))
+    sys.exit(common.main("mlx", importlib.metadata.version("mlx"), both))

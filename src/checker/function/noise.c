@@ -102,18 +102,17 @@ static void move_all(th_run *run, const double *start, const double *direction, 
     }
 }
 
-/* Computes the noise of each output from its values at equally spaced points, [TH_NOISE_POINTS][rows]. */
-static void compute_noise(th_engine *engine, const double *values)
+/* Adds to the noise of each output what its values at points p - 3 to p show. Point p is in row p % 4 of values[4][rows]. */
+static void add_third_difference(th_engine *engine, const double *values, int p)
 {
     const int64_t rows = engine->rows;
+    const double *y[4];
+    for (int i = 0; i < 4; i++)
+        y[i] = values + (p + 1 + i) % 4 * rows;
     for (int64_t j = 0; j < rows; j++) {
-        double square = 0;
-        for (int p = 0; p + 3 < TH_NOISE_POINTS; p++) {
-            const double *y = values + p * rows + j;
-            const double third = y[3 * rows] - 3 * y[2 * rows] + 3 * y[rows] - y[0];
-            square = fmax(square, third * third / 20);
-        }
-        engine->noise[j] = fmax(engine->noise[j], isfinite(square) ? sqrt(square) : 0);
+        const double noise = fabs(y[3][j] - 3 * y[2][j] + 3 * y[1][j] - y[0][j]) / sqrt(20);
+        if (noise > engine->noise[j] && isfinite(noise))
+            engine->noise[j] = noise;
     }
 }
 
@@ -133,19 +132,19 @@ static bool measure_noise(th_run *run, double fraction, int first)
 {
     th_engine *engine = &run->engine;
     const int64_t rows = engine->rows;
-    double *start = th_run_allocate(run, 2 * engine->columns), *values = th_run_allocate(run, TH_NOISE_POINTS * rows);
+    double *start = th_run_allocate(run, 2 * engine->columns), *values = th_run_allocate(run, 4 * rows);
     double *direction = start ? start + engine->columns : NULL;
     bool good = start && values;
     if (good)
         choose_direction(run, fraction, start, direction);
     for (int p = 0; p < TH_NOISE_POINTS && good; p++) {
         move_all(run, start, direction, p + first);
-        good = engine->calls->compute_output(engine, values + p * rows);
+        good = engine->calls->compute_output(engine, values + p % 4 * rows);
+        if (good && p >= 3)
+            add_third_difference(engine, values, p);
     }
     if (start && values)
         move_all(run, start, direction, 0);
-    if (good)
-        compute_noise(engine, values);
     free(start);
     free(values);
     return good;
