@@ -90,7 +90,7 @@ fi
 mark() { # mark N FILE
     rm -f "$work/exercise.so"
     set -- "$1" "${2#"$PWD/"}" --messages "$work/messages"
-    if compile -fPIC -shared -Wall -Wextra -Wno-unused -Werror=implicit-function-declaration -Werror=return-type \
+    if compile -fPIC -shared -fsanitize=bounds -fsanitize-undefined-trap-on-error -Wall -Wextra -Wno-unused -Werror=implicit-function-declaration -Werror=return-type \
         -Werror=incompatible-pointer-types -Werror=int-conversion "$2" -o "$work/exercise.so" 2>"$work/messages"; then
         set -- "$@" --library "$work/exercise.so"
     fi

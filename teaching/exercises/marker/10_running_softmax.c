@@ -145,6 +145,10 @@ static const double first_hidden[] = {MASK, MASK, MASK, MASK, 1, 2, MASK, MASK, 
 static const double hidden_v[] = {NAN, INFINITY, NAN, NAN, 1, -2, NAN, INFINITY, NAN, NAN, 3};
 static const double none[] = {MASK, MASK, MASK, MASK, MASK, MASK};
 static const double large[] = {3000, 2999, 2998, -1000, 1000, 900, 0, -5000, 3001}; /* falls far, then rises */
+#define FIVE(x) x, x + 90, x + 180, x + 270, x + 360
+/* Without the maximum of the last tiles, exp overflows. */
+static const double steep[] = {FIVE(0),    FIVE(450),  FIVE(900),  FIVE(1350),
+                               FIVE(1800), FIVE(2250), FIVE(2700), FIVE(3150)};
 #define TERMS "a term is missing or counted twice: each tile adds exp(score - maximum) to sum, and that times v to o"
 
 static const mark_check checks[] = {
@@ -161,6 +165,8 @@ static const mark_check checks[] = {
     {.name = "strided memory", .input = {SIZES(2, 6, 3)}, .strided = true, .aim = TERMS},
     {.name = "large scores", .input = {SIZES(1, 9, 2)}, .values = {large}, .aim = TERMS},
     {.name = "no keys", .input = {SIZES(2, 0, 2)}, .aim = TERMS},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1, LONG + 2)}, .aim = TERMS},
+    {.name = "a long row of rising scores", .input = {SIZES(1, 40, 2)}, .values = {steep}, .aim = TERMS},
     {.name = NULL},
 };
 

@@ -58,6 +58,7 @@ static const mark_check checks[] = {
     {.name = "gradients that must be added", .input = {NUMBERS(4)}, .add = true},
     {.name = "strided memory", .input = {NUMBERS(5)}, .strided = true},
     {.name = "no elements", .input = {{.shape = TH_SIZES(0)}, {.shape = TH_SIZES(0)}}},
+    {.name = LARGE, .input = {NUMBERS(LONG)}},
     {.name = NULL},
 };
 

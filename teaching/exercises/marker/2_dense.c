@@ -92,6 +92,7 @@ static const mark_check checks[] = {
     {.name = "gradients that must be added", .input = {SIZES(2, 3, 4)}, .add = true},
     {.name = "strided memory", .input = {SIZES(3, 4, 2)}, .strided = true},
     {.name = "no examples", .input = {SIZES(0, 3, 2)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1, LONG + 2)}},
     {.name = NULL},
 };
 

@@ -59,6 +59,7 @@ static const mark_check checks[] = {
     {.name = "transposed, spaced and reversed memory", .input = {SIZES(3, 4)}, .strided = true},
     {.name = "a square in strided memory", .input = {SIZES(3, 3)}, .strided = true},
     {.name = "no rows", .input = {SIZES(0, 3)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1)}},
     {.name = NULL},
 };
 

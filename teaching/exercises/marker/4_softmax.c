@@ -94,6 +94,7 @@ static const mark_check checks[] = {
     {.name = "probabilities of exactly 0 and 1", .input = {{.shape = TH_SIZES(2, 3)}}, .values = {saturated}},
     {.name = "one class", .input = {{.shape = TH_SIZES(3, 1)}}},
     {.name = "no rows", .input = {{.shape = TH_SIZES(0, 3)}}},
+    {.name = LARGE, .input = {{.shape = TH_SIZES(LONG, LONG + 1)}}},
     {.name = NULL},
 };
 

@@ -109,6 +109,7 @@ static const mark_check checks[] = {
     {.name = "large logits", .input = {SIZES(2, 3)}, .values = {large, large_targets}},
     {.name = "no example counts", .input = {SIZES(2, 3)}, .values = {NULL, none}},
     {.name = "no rows", .input = {SIZES(0, 3)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1)}},
     {.name = NULL},
 };
 

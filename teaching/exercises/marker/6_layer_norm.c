@@ -237,6 +237,7 @@ static const mark_check checks[] = {
     {.name = "rows of equal numbers", .input = {SIZES(2, 4)}, .values = {flat}},
     {.name = "rows with a large mean", .input = {SIZES(2, 4)}, .values = {high}},
     {.name = "no rows", .input = {SIZES(0, 3)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1)}},
     {.name = NULL},
 };
 

@@ -120,6 +120,7 @@ static const mark_check checks[] = {
     {.name = "strided memory", .input = {SIZES(4, 3, 5)}, .strided = true},
     {.name = "no tokens", .input = {SIZES(3, 2, 0)}},
     {.name = "no tokens, and add", .input = {SIZES(3, 2, 0)}, .add = true},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1, LONG + 2)}},
     {.name = NULL},
 };
 

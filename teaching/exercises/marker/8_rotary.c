@@ -91,6 +91,7 @@ static const mark_check checks[] = {
     {.name = "strided memory", .input = {SIZES(3, 4)}, .strided = true},
     {.name = "far positions", .input = {SIZES(2, 4)}, .values = {NULL, far}},
     {.name = "no rows", .input = {SIZES(0, 4)}},
+    {.name = LARGE, .input = {SIZES(LONG, 2 * LONG)}},
     {.name = NULL},
 };
 

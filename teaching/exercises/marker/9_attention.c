@@ -295,6 +295,7 @@ static const mark_check checks[] = {
     {.name = "a query that sees no key", .input = {SIZES(3, 2)}, .values = {NULL, NULL, NULL, first_hidden}},
     {.name = "large scores", .input = {SIZES(3, 2)}, .values = {large, large}},
     {.name = "no tokens", .input = {SIZES(0, 2)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1)}},
     {.name = NULL},
 };
 

@@ -90,6 +90,12 @@ static void explain_signal(int signal_number, int seconds, mark_result *r)
             r->cause, CAUSE,
             "it used memory that belongs to no array: at() would name the index, a pointer of your own does not");
         return;
+    case SIGILL:
+    case SIGTRAP:
+        write_text(r->sentence, SENTENCE, "your code stopped at an index outside an array");
+        write_text(r->cause, CAUSE,
+                   "an index of an array that you declared is outside it: the array is too short, or a loop too long");
+        return;
     case SIGFPE:
         write_text(r->sentence, SENTENCE, "your code stopped with an arithmetic error");
         write_text(r->cause, CAUSE, "it divided an integer by 0: convert to double before the division");

@@ -7,7 +7,7 @@
 
 #include "../exercise.h"
 
-enum { INPUTS = 4, OUTPUTS = 2, SENTENCE = 6000, CAUSE = 600, CHECKS = 12 };
+enum { INPUTS = 4, OUTPUTS = 2, SENTENCE = 6000, CAUSE = 600, CHECKS = 16 };
 
 /* -- an exercise: N_NAME.c in this folder -- */
 
@@ -38,6 +38,11 @@ typedef struct mark_check {
     uint32_t requested;           /* bits of inputs whose gradient is requested; 0: all */
     bool ones;                    /* the gradient of output 0 is 1; otherwise random */
 } mark_check;
+
+/* Every exercise has a large check with random numbers. It finds a loop that a constant limits, and an array of the student
+ * that is too short. Every axis is longer than the limits that a student would choose. */
+enum { LONG = 37 };
+#define LARGE "many random numbers"
 
 typedef struct mark_subject {
     const char *name;  /* of the operation */

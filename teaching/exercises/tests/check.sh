@@ -1,7 +1,8 @@
 #!/bin/sh
-# check.sh SOURCE BUILD blanks|solutions|mistakes|incidents|sample|write: checks the exercises with scripts/exercise.sh.
+# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|sample|write: checks the exercises with scripts/exercise.sh.
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
+#   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
 #   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
 #   sample     the output in teaching/exercises/README.md
@@ -51,6 +52,26 @@ solutions() {
             { wrong "the solution of exercise $n returns $status"; cat "$work/out" "$work/err"; }
         ! grep '"warning":"[^"]' "$work/out" || wrong "the compiler warns"
     done
+}
+
+# Writes a file for each loop of each solution: its counter also stays below 32.
+limits() {
+    for n in $(seq 10); do
+        rm -rf "$work/limited" && mkdir "$work/limited"
+        for line in $(grep -n 'for (' "$(solution_of "$n")" | cut -d : -f 1); do
+            sed "${line}s/; \([a-z]*\) < \([^;]*\);/; \1 < \2 \&\& \1 < 32;/" "$(solution_of "$n")" >"$work/lines"
+            ! cmp -s "$work/lines" "$(solution_of "$n")" || wrong "line $line of the solution of exercise $n has another form of loop"
+            solve "$n" "$work/lines" "$work/limited/line$line.c"
+        done
+        exercise --json "$n" "$work/limited"/*.c
+        ! grep '"passed":true' "$work/out" || wrong "exercise $n: a loop with 32 passes gets full marks"
+        [ "$(grep -c '"status":"wrong"' "$work/out")" -eq "$(ls "$work/limited" | wc -l)" ] || wrong "exercise $n: $(cat "$work/out" "$work/err")"
+    done
+    # An array of the student has 8 elements, but a row has more.
+    sed -e 's/double sum = 0;/double product[8], sum = 0;/' -e 's/sum += \(.*\);/sum += (product[k] = \1);/' "$(solution_of 4)" >"$work/lines"
+    solve 4 "$work/lines" "$work/short.c"
+    exercise --json 4 "$work/short.c"
+    grep -F '"cause":"an index of an array that you declared is outside it' "$work/out" >/dev/null || wrong "a short array: $(cat "$work/out")"
 }
 
 # table N: runs the mistakes of exercise N and prints a row for each: the mistake and the marker's sentence.
@@ -108,7 +129,7 @@ write() {
 
 . "$here/incidents.sh"
 case $what in
-blanks | solutions | mistakes | incidents | sample | write) "$what" ;;
+blanks | solutions | limits | mistakes | incidents | sample | write) "$what" ;;
 *) echo "unknown part $what" >&2; exit 2 ;;
 esac
 [ -z "$failed" ]
