@@ -12,7 +12,7 @@
 # --installed      uses the installed library (pkg-config tapehead): installs nothing, and compiles the marker only
 #
 # The first build of the library takes a minute or two. Exit status: 0 full marks, 1 not yet or wrong, 2 wrong option. The code that is
-# marked runs with your permissions: an autograder must isolate it. CC names the compiler.
+# marked runs in a process of its own. On Linux it has no network, can read no files, and can write none. CC names the compiler.
 set -eu
 export LC_ALL=C # the marker reads the compiler's messages
 
@@ -66,9 +66,15 @@ include=-I$root/include
 if [ -n "$installed" ]; then
     include=$(pkg-config --cflags tapehead) || refuse "pkg-config finds no installed library"
     marker=$work/exercise_marker
-    # shellcheck disable=SC2046 # (words)
-    compile -rdynamic "$root"/teaching/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) \
-        "-Wl,-rpath,$(pkg-config --variable=libdir tapehead)" -ldl -lm
+    libraries="$(pkg-config --libs tapehead) -Wl,-rpath,$(pkg-config --variable=libdir tapehead) -ldl -lm" folder=$root/teaching/exercises
+    for blank in "$folder"/[0-9]*_*.c; do
+        number=$(basename "${blank%%_*}")
+        compile -c "-Dexercise=exercise_$number" "$blank" -o "$work/blank_$number.o"
+    done
+    # shellcheck disable=SC2086 # (words)
+    compile "$folder"/marker/*.c "$work"/blank_*.o -o "$marker" $libraries
+    # shellcheck disable=SC2086
+    compile -rdynamic "$folder"/runner/*.c "$folder/marker/access.c" "$folder/marker/given.c" -o "$work/exercise_runner" $libraries
 elif [ -n "$build" ]; then
     marker=$build/teaching/exercises/exercise_marker
     [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"

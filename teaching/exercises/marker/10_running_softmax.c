@@ -115,6 +115,108 @@ static th_tensor *last_tile(const scene *s)
     return output_with(s, LAST, LAST);
 }
 
+/* -- mistakes in the order of the steps: the lines of the solution, with one change -- */
+
+typedef enum change {
+    CORRECTED_AFTER,
+    SUM_RESET,
+    OUTPUT_RESET,
+    VALUES_IN_SUM,
+    KEYS_COUNTED,
+    ASSIGNED,
+    WEIGHTS_CORRECTED
+} change;
+
+/* Adds key j to the sum and the output of a query. */
+static void add_key(double weight, const double *v, int64_t D, change which, double *sum, double *o)
+{
+    *sum += which == VALUES_IN_SUM ? 0 : which == KEYS_COUNTED ? 1 : weight;
+    for (int64_t d = 0; d < D; d++) {
+        *sum += which == VALUES_IN_SUM ? weight * v[d] : 0;
+        o[d] = (which == ASSIGNED ? 0 : o[d]) + weight * v[d];
+    }
+}
+
+static void correct(double correction, int64_t D, double *sum, double *o)
+{
+    *sum *= correction;
+    for (int64_t d = 0; d < D; d++)
+        o[d] *= correction;
+}
+
+/* Computes the output of one query. */
+static void row_with(const double *score, const double *v, int64_t S, int64_t D, change which, double *o)
+{
+    double maximum = -INFINITY, sum = 0;
+    for (int64_t first = 0; first < S; first += TILE) {
+        const int64_t end = first + TILE < S ? first + TILE : S;
+        const double larger = fmax(maximum, largest(score, first, end)), correction = exp(maximum - larger);
+        if (larger == -INFINITY)
+            continue;
+        maximum = larger;
+        if (which != CORRECTED_AFTER)
+            correct(correction, D, &sum, o);
+        sum = which == SUM_RESET ? 0 : sum;
+        for (int64_t d = 0; d < D && which == OUTPUT_RESET; d++)
+            o[d] = 0;
+        for (int64_t j = first; j < end; j++) {
+            const double weight = exp(score[j] - maximum) * (which == WEIGHTS_CORRECTED ? correction : 1);
+            if (score[j] > -INFINITY)
+                add_key(weight, v + j * D, D, which, &sum, o);
+        }
+        if (which == CORRECTED_AFTER)
+            correct(correction, D, &sum, o);
+    }
+    for (int64_t d = 0; d < D && sum > 0; d++)
+        o[d] /= sum;
+}
+
+static th_tensor *changed(const scene *s, change which)
+{
+    const int64_t T = th_size(s->input[SCORES], 0), S = th_size(s->input[SCORES], 1), D = th_size(s->input[V], 1);
+    const double *score = th_data_const(s->input[SCORES]), *v = th_data_const(s->input[V]);
+    th_tensor *output = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, D));
+    double *o = th_data(output);
+    for (int64_t t = 0; t < T; t++)
+        row_with(score + t * S, v, S, D, which, o + t * D);
+    return output;
+}
+
+static th_tensor *corrected_after(const scene *s)
+{
+    return changed(s, CORRECTED_AFTER);
+}
+
+static th_tensor *sum_reset(const scene *s)
+{
+    return changed(s, SUM_RESET);
+}
+
+static th_tensor *output_reset(const scene *s)
+{
+    return changed(s, OUTPUT_RESET);
+}
+
+static th_tensor *values_in_sum(const scene *s)
+{
+    return changed(s, VALUES_IN_SUM);
+}
+
+static th_tensor *keys_counted(const scene *s)
+{
+    return changed(s, KEYS_COUNTED);
+}
+
+static th_tensor *assigned(const scene *s)
+{
+    return changed(s, ASSIGNED);
+}
+
+static th_tensor *weights_corrected(const scene *s)
+{
+    return changed(s, WEIGHTS_CORRECTED);
+}
+
 #define NOT_A_NUMBER                                                                                                   \
     "o is not a number: subtract a maximum that is at least the old one and each score of the tile; skip keys whose "  \
     "score is -INFINITY, and tiles that have no other keys"
@@ -129,6 +231,15 @@ static const mark_mistake mistakes[] = {
     {OUTPUT(0), "o contains the last tile only: add to sum and o", last_tile},
     {OUTPUT(0), NOT_A_NUMBER, NULL},
     {OUTPUT(1), "log_sum is maximum + log(sum), and not finite: your lines must also raise maximum", NULL},
+    {OUTPUT(0),
+     "sum and o are corrected after the tile is added: correct them first, because its terms use the new maximum",
+     corrected_after},
+    {OUTPUT(0), "sum begins at 0 in each tile, but it must contain the tiles before", sum_reset},
+    {OUTPUT(0), "o begins at 0 in each tile, but it must contain the tiles before", output_reset},
+    {OUTPUT(0), "sum adds the weights times v, but it must add the weights alone", values_in_sum},
+    {OUTPUT(0), "sum counts the keys, but it must add exp(score - maximum)", keys_counted},
+    {OUTPUT(0), "o has the last key only: use +=", assigned},
+    {OUTPUT(0), "the new weights are corrected too, but their exponent has the new maximum already", weights_corrected},
     {.sentence = NULL},
 };
 
@@ -149,24 +260,20 @@ static const double large[] = {3000, 2999, 2998, -1000, 1000, 900, 0, -5000, 300
 /* Without the maximum of the last tiles, exp overflows. */
 static const double steep[] = {FIVE(0),    FIVE(450),  FIVE(900),  FIVE(1350),
                                FIVE(1800), FIVE(2250), FIVE(2700), FIVE(3150)};
-#define TERMS "a term is missing or counted twice: each tile adds exp(score - maximum) to sum, and that times v to o"
 
 static const mark_check checks[] = {
-    {.name = "one tile", .input = {SIZES(2, 4, 2)}, .aim = TERMS},
-    {.name = "random numbers", .input = {SIZES(3, 14, 3)}, .aim = TERMS},
-    {.name = "rising scores", .input = {SIZES(1, 9, 2)}, .values = {rising}, .aim = TERMS},
-    {.name = "falling scores", .input = {SIZES(1, 9, 2)}, .values = {falling}, .aim = TERMS},
-    {.name = "masked keys", .input = {SIZES(2, 8, 1)}, .values = {masked, masked_v}, .aim = TERMS},
-    {.name = "masked tiles with NaN in v",
-     .input = {SIZES(1, 11, 1)},
-     .values = {first_hidden, hidden_v},
-     .aim = TERMS},
-    {.name = "all keys masked", .input = {SIZES(1, 6, 2)}, .values = {none}, .aim = TERMS},
-    {.name = "strided memory", .input = {SIZES(2, 6, 3)}, .strided = true, .aim = TERMS},
-    {.name = "large scores", .input = {SIZES(1, 9, 2)}, .values = {large}, .aim = TERMS},
-    {.name = "no keys", .input = {SIZES(2, 0, 2)}, .aim = TERMS},
-    {.name = LARGE, .input = {SIZES(LONG, LONG + 1, LONG + 2)}, .aim = TERMS},
-    {.name = "a long row of rising scores", .input = {SIZES(1, 40, 2)}, .values = {steep}, .aim = TERMS},
+    {.name = "one tile", .input = {SIZES(2, 4, 2)}},
+    {.name = "random numbers", .input = {SIZES(3, 14, 3)}},
+    {.name = "rising scores", .input = {SIZES(1, 9, 2)}, .values = {rising}},
+    {.name = "falling scores", .input = {SIZES(1, 9, 2)}, .values = {falling}},
+    {.name = "masked keys", .input = {SIZES(2, 8, 1)}, .values = {masked, masked_v}},
+    {.name = "masked tiles with NaN in v", .input = {SIZES(1, 11, 1)}, .values = {first_hidden, hidden_v}},
+    {.name = "all keys masked", .input = {SIZES(1, 6, 2)}, .values = {none}},
+    {.name = "strided memory", .input = {SIZES(2, 6, 3)}, .strided = true},
+    {.name = "large scores", .input = {SIZES(1, 9, 2)}, .values = {large}},
+    {.name = "no keys", .input = {SIZES(2, 0, 2)}},
+    {.name = LARGE, .input = {SIZES(LONG, LONG + 1, LONG + 2)}},
+    {.name = "a long row of rising scores", .input = {SIZES(1, 40, 2)}, .values = {steep}},
     {.name = NULL},
 };
 
@@ -180,4 +287,5 @@ const mark_subject running_subject = {
     .compute = compute,
     .checks = checks,
     .mistakes = mistakes,
+    .step = {{"the weights p", weights}},
 };

@@ -33,6 +33,21 @@ static th_tensor *only_dy(const scene *s)
     return s->dy;
 }
 
+static th_tensor *dy_plus_b(const scene *s)
+{
+    return th_add(s->dy, s->input[B]);
+}
+
+static th_tensor *dy_over_b(const scene *s)
+{
+    return th_div(s->dy, s->input[B]);
+}
+
+static th_tensor *dy_times_y(const scene *s)
+{
+    return th_mul(s->dy, s->output[0]);
+}
+
 static const mark_mistake mistakes[] = {
     {A, "da contains a, but the derivative of a b with respect to a is b", dy_times_a},
     {B, "db contains b, but the derivative of a b with respect to b is a", dy_times_b},
@@ -40,6 +55,10 @@ static const mark_mistake mistakes[] = {
     {B, "db is dy/db alone: multiply it by dy, the gradient of y", only_a},
     {A, "da is dy alone: multiply it by the derivative of y with respect to a", only_dy},
     {B, "db is dy alone: multiply it by the derivative of y with respect to b", only_dy},
+    {A, "da adds dy and b, but the chain rule multiplies them", dy_plus_b},
+    {A, "da is divided by b, but the derivative of a b with respect to a is b: multiply by it", dy_over_b},
+    {A, "da contains y = a b, but the derivative of a b with respect to a is b", dy_times_y},
+    {B, "db contains y = a b, but the derivative of a b with respect to b is a", dy_times_y},
     {.sentence = NULL},
 };
 

@@ -65,6 +65,33 @@ static th_tensor *db_in_inner_loop(const scene *s)
     return th_scale(s->gradient[B], (double)th_size(s->input[X], 1));
 }
 
+static th_tensor *db_with_x(const scene *s) /* b is multiplied by element 0 of each row */
+{
+    return th_sum(th_mul(s->dy, th_slice(s->input[X], 1, 0, 1, 1)), TH_AXES(0), NULL);
+}
+
+static th_tensor *db_with_rows(const scene *s) /* b is multiplied by each element of the row */
+{
+    return th_sum(th_mul(s->dy, th_sum(s->input[X], TH_AXES(1), &(th_reduce_options){.keep_axes = true})), TH_AXES(0),
+                  NULL);
+}
+
+static th_tensor *dw_with_w(const scene *s)
+{
+    th_tensor *db = th_sum(s->dy, TH_AXES(0), NULL);
+    return th_mul(th_reshape(db, TH_SHAPE(th_numel(db), 1)), s->input[W]);
+}
+
+static th_tensor *dx_with_x(const scene *s)
+{
+    return th_mul(th_sum(s->dy, TH_AXES(1), &(th_reduce_options){.keep_axes = true}), s->input[X]);
+}
+
+static th_tensor *dx_mean(const scene *s)
+{
+    return th_scale(s->gradient[X], 1 / (double)th_size(s->input[W], 0));
+}
+
 static const mark_mistake mistakes[] = {
     {X, "dx has the contribution of the last output m only: use += in the loop over m", dx_of_last},
     {W, "dw has the contribution of the last example only: use += in the loop over n", dw_of_last},
@@ -75,6 +102,11 @@ static const mark_mistake mistakes[] = {
     {X, "dx lacks dy: each w_me must be multiplied by dy_nm", dx_without_dy},
     {W, "dw lacks dy: each x_ne must be multiplied by dy_nm", dw_without_dy},
     {B, "db counts the examples, but it must be the sum of their dy", db_counts},
+    {B, "db contains x, but b is added to y: its derivative is 1", db_with_x},
+    {B, "db contains x, but b is added to y: its derivative is 1", db_with_rows},
+    {W, "dw contains w, but the derivative of x w with respect to w is x", dw_with_w},
+    {X, "dx contains x, but the derivative of x w with respect to x is w", dx_with_x},
+    {X, "dx is a mean over the outputs m, but it must be their sum", dx_mean},
     {.sentence = NULL},
 };
 

@@ -34,12 +34,18 @@ static th_tensor *dx_without_s(const scene *s)
     return s->dy;
 }
 
+static th_tensor *ds_with_s(const scene *s)
+{
+    return th_mul(th_sum(s->dy, TH_AXES(0), NULL), s->input[S]);
+}
+
 static const mark_mistake mistakes[] = {
     {S, "ds has the contribution of the last row only: s is in every row, so use +=", ds_of_last},
     {S, "ds is a mean over the rows, but broadcasting forward means summing backward", ds_mean},
     {S, "ds lacks x: each dy_ne must be multiplied by x_ne", ds_without_x},
     {X, "dx contains x, but the derivative of x s with respect to x is s", dx_with_x},
     {X, "dx lacks s: each dy_ne must be multiplied by s_e", dx_without_s},
+    {S, "ds contains s, but the derivative of x s with respect to s is x", ds_with_s},
     {.sentence = NULL},
 };
 

@@ -70,6 +70,48 @@ static th_tensor *unfinished_sum(const scene *s) /* one loop adds to the sum and
     return th_mul(s->output[0], th_sub(s->dy, th_matmul(without_sum(s), upper)));
 }
 
+static th_tensor *without_bracket(const scene *s)
+{
+    return th_sub(without_sum(s), row_sum(without_sum(s)));
+}
+
+static th_tensor *diagonal_twice(const scene *s)
+{
+    return th_mul(s->output[0], th_sub(s->dy, th_add(row_sum(without_sum(s)), without_sum(s))));
+}
+
+static th_tensor *mean_of_dy(const scene *s)
+{
+    return th_mul(s->output[0], th_sub(s->dy, th_scale(row_sum(s->dy), 1 / (double)th_size(s->dy, 1))));
+}
+
+static th_tensor *mean_not_sum(const scene *s)
+{
+    return th_mul(s->output[0], th_sub(s->dy, th_scale(row_sum(without_sum(s)), 1 / (double)th_size(s->dy, 1))));
+}
+
+static th_tensor *y_twice(const scene *s)
+{
+    return th_mul(s->output[0], s->gradient[0]);
+}
+
+static th_tensor *sum_of_y(const scene *s)
+{
+    return th_mul(s->output[0], th_sub(s->dy, row_sum(s->output[0])));
+}
+
+/* -- steps -- */
+
+static th_tensor *output(const scene *s)
+{
+    return s->output[0];
+}
+
+static th_tensor *sum_of_row(const scene *s)
+{
+    return row_sum(without_sum(s));
+}
+
 static const mark_mistake mistakes[] = {
     {0, "dx is y dy: the sum over the row is missing. x_j also influences the other y of its row", without_sum},
     {0, "the sum over the row adds dy_k, but each dy_k must be multiplied by y_k", sum_without_y},
@@ -81,6 +123,12 @@ static const mark_mistake mistakes[] = {
     {0, "the sum of a row contains the rows before it: set it to 0 at the start of each row", running_sum},
     {0, "dx uses the sum over the row before it is complete: finish the sum in a separate loop first", unfinished_sum},
     {0, "dx is not a number where y is 0: the rule needs no division by y", NULL},
+    {0, "y_j multiplies dy_j only, but it must also multiply the sum: write y_j (dy_j - sum)", without_bracket},
+    {0, "the term k = j is subtracted twice: in the sum over all k, and by itself", diagonal_twice},
+    {0, "the mean of dy is subtracted, but it must be the sum of y_k dy_k", mean_of_dy},
+    {0, "the sum over the row is divided by C, but softmax has a sum, not a mean", mean_not_sum},
+    {0, "dx contains y_j twice: the right rule has one factor y_j in front of the bracket", y_twice},
+    {0, "the sum over the row adds y_k, but each y_k must be multiplied by dy_k", sum_of_y},
     {.sentence = NULL},
 };
 
@@ -108,4 +156,5 @@ const mark_subject softmax_subject = {
     .compute = compute,
     .checks = checks,
     .mistakes = mistakes,
+    .step = {{"y", output}, {"the sum of y dy of each row", sum_of_row}},
 };

@@ -76,7 +76,91 @@ static th_tensor *opposite(const scene *s)
     return th_neg(s->gradient[X]);
 }
 
+/* Returns dx if each row is computed from these numbers, minus 1 at `one`. */
+static th_tensor *minus_one_hot(const scene *s, th_tensor *numbers, bool at_row)
+{
+    const int64_t N = th_size(s->input[X], 0), C = th_size(s->input[X], 1);
+    const int64_t *target = th_data_const(s->input[TARGET]);
+    th_tensor *one_hot = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(N, C));
+    double *one = th_data(one_hot);
+    for (int64_t n = 0; n < N; n++)
+        if (target[n] >= 0 && (!at_row || n < C))
+            one[n * C + (at_row ? n : target[n])] = 1;
+    return th_mul(th_sub(numbers, one_hot), factors(s, false));
+}
+
+static th_tensor *without_softmax(const scene *s)
+{
+    return minus_one_hot(s, s->input[X], false);
+}
+
+static th_tensor *without_division(const scene *s)
+{
+    return minus_one_hot(s, th_exp(s->input[X]), false);
+}
+
+static th_tensor *log_p(const scene *s)
+{
+    return minus_one_hot(s, th_log_softmax(s->input[X], -1), false);
+}
+
+static th_tensor *one_at_row(const scene *s)
+{
+    return minus_one_hot(s, th_softmax(s->input[X], -1), true);
+}
+
+static th_tensor *target_only(const scene *s)
+{
+    th_tensor *p = th_softmax(s->input[X], -1), *zero = th_zeros(s->ctx, TH_FLOAT64, th_shape_of(p));
+    return th_mul(minus_one_hot(s, zero, false), th_sub(th_ones(s->ctx, TH_FLOAT64, th_shape_of(p)), p));
+}
+
+static th_tensor *derivative_by_p(const scene *s) /* -1 / p at the target */
+{
+    th_tensor *zero = th_zeros(s->ctx, TH_FLOAT64, th_shape_of(s->input[X]));
+    return th_div(minus_one_hot(s, zero, false), th_softmax(s->input[X], -1));
+}
+
+static th_tensor *divided_twice(const scene *s)
+{
+    return counted(s) > 1 ? th_scale(s->gradient[X], 1 / counted(s)) : NULL;
+}
+
+static th_tensor *integer_division(const scene *s) /* 1 / K of integers */
+{
+    return th_scale(s->gradient[X], counted(s) > 1 ? 0 : 1);
+}
+
+static th_tensor *ends_at_ignored(const scene *s)
+{
+    th_tensor *dx = th_zeros(s->ctx, TH_FLOAT64, th_shape_of(s->input[X]));
+    const int64_t *target = th_data_const(s->input[TARGET]);
+    const double *right = th_data_const(s->gradient[X]);
+    const int64_t C = th_size(s->input[X], 1);
+    double *numbers = th_data(dx);
+    for (int64_t n = 0; n < th_size(s->input[X], 0) && target[n] >= 0; n++)
+        for (int64_t j = n * C; j < (n + 1) * C; j++)
+            numbers[j] = right[j];
+    return dx;
+}
+
+static th_tensor *probability(const scene *s)
+{
+    return th_softmax(s->input[X], -1);
+}
+
 static const mark_mistake mistakes[] = {
+    {X, "rows after an ignored example are 0: continue skips one row, but break and return end the loop",
+     ends_at_ignored},
+    {X, "dx is x minus 1 at the target: x must first become p, by softmax", without_softmax},
+    {X, "p is exp(x) without the division by the row's sum: write exp(x - log_sum)", without_division},
+    {X, "dx contains log p = x - log_sum: p is its exp", log_p},
+    {X, "1 is subtracted at the row's index n, but the right class is the target of row n", one_at_row},
+    {X, "only the target's element is written, but all classes are in the sum of softmax: the others get p",
+     target_only},
+    {X, "dx is -1 / p at the target, the derivative with respect to p: continue to x, and simplify", derivative_by_p},
+    {X, "dx is divided by K twice", divided_twice},
+    {X, "1 / K divides two integers, and gives 0: write 1 / (double)K", integer_division},
     {X, "dx is p: subtract 1 at the target", without_minus_one},
     {X, "1 is added at the target, but it must be subtracted", plus_one},
     {X, "dx is not divided by K, the number of examples that count: the loss is a mean", sum_not_mean},
@@ -123,4 +207,5 @@ const mark_subject cross_entropy_subject = {
     .compute = compute,
     .checks = checks,
     .mistakes = mistakes,
+    .step = {{"p", probability}},
 };

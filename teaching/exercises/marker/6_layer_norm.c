@@ -191,6 +191,51 @@ static th_tensor *db_of_last(const scene *s)
 
 #define R_AS_DEVIATION "r is used as the standard deviation, but r is 1 / sqrt(variance + EPS): h_e = (x_e - mean) r"
 
+static th_tensor *mean_of_dy(const scene *s)
+{
+    return th_mul(r(s), th_sub(th_sub(g(s), row_mean(s->dy)), th_mul(h(s), row_mean(th_mul(g(s), h(s))))));
+}
+
+static th_tensor *mean_of_dy_h(const scene *s)
+{
+    return th_mul(r(s), th_sub(th_sub(g(s), row_mean(g(s))), th_mul(h(s), row_mean(th_mul(s->dy, h(s))))));
+}
+
+static th_tensor *sum_of_g(const scene *s)
+{
+    return dx_of(s, g(s), (double)th_size(s->input[X], 1), 1);
+}
+
+static th_tensor *sum_of_gh(const scene *s)
+{
+    return dx_of(s, g(s), 1, (double)th_size(s->input[X], 1));
+}
+
+static th_tensor *r_twice(const scene *s)
+{
+    return th_mul(s->gradient[X], r(s));
+}
+
+static th_tensor *opposite_variance(const scene *s)
+{
+    return dx_of(s, g(s), 1, -1);
+}
+
+static th_tensor *opposite_mean(const scene *s)
+{
+    return dx_of(s, g(s), -1, 1);
+}
+
+static th_tensor *dw_with_r(const scene *s)
+{
+    return th_sum(th_mul(th_mul(s->dy, h(s)), r(s)), TH_AXES(0), NULL);
+}
+
+static th_tensor *db_with_h(const scene *s)
+{
+    return th_sum(th_mul(s->dy, h(s)), TH_AXES(0), NULL);
+}
+
 static const mark_mistake mistakes[] = {
     {X, "dx has the direct contribution only: x_e also influences the row's mean and r", only_direct},
     {X, "the contribution through the mean is missing: subtract the mean of g", without_mean},
@@ -215,6 +260,15 @@ static const mark_mistake mistakes[] = {
     {B, "db contains w: it sums dy_ne, not g_ne", db_of_g},
     {W, "dw has the contribution of the last row only: use +=", dw_of_last},
     {B, "db has the contribution of the last row only: use +=", db_of_last},
+    {X, "the mean that is subtracted contains dy, but it is the mean of g = dy w", mean_of_dy},
+    {X, "the mean in the term with h contains dy h, but it is the mean of g h with g = dy w", mean_of_dy_h},
+    {X, "the sum of g is not divided by E", sum_of_g},
+    {X, "the sum of g h is not divided by E", sum_of_gh},
+    {X, "dx contains the factor r twice: one r is in front of the bracket, and h contains its own", r_twice},
+    {X, "the term with h is added, but it must be subtracted", opposite_variance},
+    {X, "the mean of g is added, but it must be subtracted", opposite_mean},
+    {W, "dw contains r twice: h already contains it", dw_with_r},
+    {B, "db contains h, but b is added to y: its derivative is 1", db_with_h},
     {.sentence = NULL},
 };
 
@@ -251,4 +305,5 @@ const mark_subject layer_norm_subject = {
     .compute = compute,
     .checks = checks,
     .mistakes = mistakes,
+    .step = {{"h", h}, {"g = dy w", g}, {"r", r}},
 };

@@ -90,6 +90,62 @@ static th_tensor *by_position(const scene *s)
     return gradient;
 }
 
+static double without_token_0(const int64_t *token, int64_t n, int64_t N)
+{
+    (void)N;
+    return token[n] != 0;
+}
+
+static double without_first(const int64_t *token, int64_t n, int64_t N)
+{
+    (void)token, (void)N;
+    return n > 0;
+}
+
+static double without_last(const int64_t *token, int64_t n, int64_t N)
+{
+    (void)token;
+    return n < N - 1;
+}
+
+static th_tensor *no_token_0(const scene *s)
+{
+    return gradient_with(s, without_token_0);
+}
+
+static th_tensor *no_first(const scene *s)
+{
+    return gradient_with(s, without_first);
+}
+
+static th_tensor *no_last(const scene *s)
+{
+    return gradient_with(s, without_last);
+}
+
+static th_tensor *mean_over_positions(const scene *s)
+{
+    return th_scale(s->gradient[TABLE], 1 / (double)th_numel(s->input[TOKEN]));
+}
+
+/* Each token sets its row, and no other row is written. */
+static th_tensor *rows_of_tokens(const scene *s)
+{
+    th_tensor *gradient = s->add ? s->gradient[TABLE] : gradient_with(s, replaces);
+    const int64_t N = th_numel(s->input[TOKEN]), E = th_size(s->input[TABLE], 1);
+    const int64_t *token = th_data_const(s->input[TOKEN]);
+    if (s->add)
+        return gradient;
+    double *d = th_data(gradient);
+    for (int64_t i = 0; i < th_numel(gradient); i++) {
+        bool used = false;
+        for (int64_t n = 0; n < N; n++)
+            used = used || token[n] == i / E;
+        d[i] = used ? d[i] : UNWRITTEN;
+    }
+    return gradient;
+}
+
 static const mark_mistake mistakes[] = {
     {TABLE, "a token that occurs several times gets the gradient of its last occurrence only: use +=", last_occurrence},
     {TABLE, "a token that occurs several times gets the gradient of its first occurrence only", first_occurrence},
@@ -97,6 +153,14 @@ static const mark_mistake mistakes[] = {
     {TABLE, "row n of dtable gets the gradient of position n: it belongs to row token_n", by_position},
     {TABLE, "only the first V positions count, but there are N: the loop over the positions ends too early",
      first_positions},
+    {TABLE, "row 0 gets no gradient, but token 0 is a token as the others are", no_token_0},
+    {TABLE, "the first position is missing: the loop over the positions begins at 0", no_first},
+    {TABLE, "the last position is missing: the loop over the positions ends at N", no_last},
+    {TABLE, "dtable is divided by the number of positions, but it must be their sum", mean_over_positions},
+    {TABLE,
+     "a row that no token uses must be 0, and a row of two tokens is a sum: unless c->add, set dtable to 0 first, and "
+     "then use +=",
+     rows_of_tokens},
     {.sentence = NULL},
 };
 
@@ -109,12 +173,7 @@ static const double once[] = {2, 0, 1}, repeated[] = {1, 3, 1, 1, 0, 3};
 
 static const mark_check checks[] = {
     {.name = "each token once", .input = {SIZES(3, 2, 3)}, .values = {NULL, once}},
-    {.name = "tokens that occur twice and never",
-     .input = {SIZES(5, 2, 6)},
-     .values = {NULL, repeated},
-     .aim =
-         "a row that no token uses must be 0, and a row of two tokens is a sum: unless c->add, set dtable to 0 first, "
-         "and then use +="},
+    {.name = "tokens that occur twice and never", .input = {SIZES(5, 2, 6)}, .values = {NULL, repeated}},
     {.name = "a gradient that must be added", .input = {SIZES(4, 3, 3)}, .add = true},
     {.name = "repeated tokens, and add", .input = {SIZES(4, 2, 6)}, .values = {NULL, repeated}, .add = true},
     {.name = "strided memory", .input = {SIZES(4, 3, 5)}, .strided = true},

@@ -68,6 +68,33 @@ static th_tensor *dk_with(const scene *s, th_tensor *ds_, double scale)
     return th_scale(th_matmul(transposed(ds_), s->input[Q]), scale);
 }
 
+static th_tensor *weights(const scene *s)
+{
+    return s->output[1];
+}
+
+/* Returns the numbers t_tt as a column (T, 1). */
+static th_tensor *diagonal_of(const scene *s, th_tensor *t)
+{
+    const int64_t T = th_size(t, 0);
+    const double *numbers = th_data_const(t);
+    th_tensor *column = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, 1));
+    double *d = th_data(column);
+    for (int64_t i = 0; i < T; i++)
+        d[i] = numbers[i * T + i];
+    return column;
+}
+
+/* Returns whether no key is padding. */
+static bool all_seen(const scene *s)
+{
+    const bool *allowed = th_data_const(s->input[ALLOWED]);
+    bool all = th_numel(s->dy) > 0;
+    for (int64_t j = 0; j < th_numel(s->input[ALLOWED]); j++)
+        all = all && allowed[j];
+    return all;
+}
+
 /* -- mistakes -- */
 
 static th_tensor *dv_transposed(const scene *s)
@@ -77,13 +104,7 @@ static th_tensor *dv_transposed(const scene *s)
 
 static th_tensor *dv_exchanged(const scene *s) /* p_jt of the pairs seen: only t = j remains */
 {
-    const int64_t T = th_size(s->dy, 0);
-    const double *p = th_data_const(s->output[1]);
-    th_tensor *diagonal = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, 1));
-    double *d = th_data(diagonal);
-    for (int64_t t = 0; t < T; t++)
-        d[t] = p[t * T + t];
-    return th_mul(diagonal, s->dy);
+    return th_mul(diagonal_of(s, s->output[1]), s->dy);
 }
 
 static th_tensor *dv_without_p(const scene *s)
@@ -239,6 +260,169 @@ static th_tensor *dk_from_k(const scene *s)
 #define LAST_TERM "dp_tj is its last term only: use += in the loop over d"
 #define UNFINISHED_DP "the sum over the keys adds p_tj dp_tj before dp_tj is complete: add it after the loop over d"
 
+static th_tensor *dq_scaled_twice(const scene *s)
+{
+    return dq_with(s, ds(s), scale_of(s) * scale_of(s));
+}
+
+static th_tensor *dk_scaled_twice(const scene *s)
+{
+    return dk_with(s, ds(s), scale_of(s) * scale_of(s));
+}
+
+static th_tensor *dq_divided_by_scale(const scene *s)
+{
+    return dq_with(s, ds(s), 1 / scale_of(s));
+}
+
+static th_tensor *dk_divided_by_scale(const scene *s)
+{
+    return dk_with(s, ds(s), 1 / scale_of(s));
+}
+
+static th_tensor *dq_from_own_q(const scene *s) /* the sum over the keys of ds_tj q_t, which is 0 */
+{
+    return th_zeros(s->ctx, TH_FLOAT64, th_shape_of(s->input[Q]));
+}
+
+static th_tensor *dk_from_own_k(const scene *s) /* the sum over the queries of ds_tj k_j */
+{
+    return th_scale(th_mul(row_sum(transposed(ds(s))), s->input[K]), scale_of(s));
+}
+
+static th_tensor *ds_of_sum_without_p(const scene *s)
+{
+    return th_mul(s->output[1], th_sub(dp(s), row_sum(dp(s))));
+}
+
+static th_tensor *dq_of_sum_without_p(const scene *s)
+{
+    return dq_with(s, ds_of_sum_without_p(s), scale_of(s));
+}
+
+static th_tensor *dk_of_sum_without_p(const scene *s)
+{
+    return dk_with(s, ds_of_sum_without_p(s), scale_of(s));
+}
+
+static th_tensor *ds_without_p(const scene *s)
+{
+    return masked(s, th_sub(dp(s), row_sum(th_mul(s->output[1], dp(s)))));
+}
+
+static th_tensor *dq_without_p(const scene *s)
+{
+    return dq_with(s, ds_without_p(s), scale_of(s));
+}
+
+static th_tensor *dk_without_p(const scene *s)
+{
+    return dk_with(s, ds_without_p(s), scale_of(s));
+}
+
+static th_tensor *ds_without_bracket(const scene *s)
+{
+    th_tensor *product = th_mul(s->output[1], dp(s));
+    return masked(s, th_sub(product, row_sum(product)));
+}
+
+static th_tensor *dq_without_bracket(const scene *s)
+{
+    return dq_with(s, ds_without_bracket(s), scale_of(s));
+}
+
+static th_tensor *dk_without_bracket(const scene *s)
+{
+    return dk_with(s, ds_without_bracket(s), scale_of(s));
+}
+
+static th_tensor *ds_of_added_sum(const scene *s)
+{
+    return th_mul(s->output[1], th_add(dp(s), row_sum(th_mul(s->output[1], dp(s)))));
+}
+
+static th_tensor *dq_of_added_sum(const scene *s)
+{
+    return dq_with(s, ds_of_added_sum(s), scale_of(s));
+}
+
+static th_tensor *dk_of_added_sum(const scene *s)
+{
+    return dk_with(s, ds_of_added_sum(s), scale_of(s));
+}
+
+static th_tensor *dv_scaled(const scene *s)
+{
+    return th_scale(s->gradient[V], scale_of(s));
+}
+
+static th_tensor *dv_from_ds(const scene *s)
+{
+    return th_matmul(transposed(ds(s)), s->dy);
+}
+
+static th_tensor *dk_from_weights(const scene *s)
+{
+    return dk_with(s, s->output[1], scale_of(s));
+}
+
+/* Returns a sum over the queries of factor_tj x_t whose last term replaced the others: factor (T, T), x (T, D). */
+static th_tensor *of_last_query(const scene *s, th_tensor *factor, th_tensor *x, double scale)
+{
+    const int64_t T = th_size(x, 0);
+    return th_scale(th_mul(transposed(th_slice(factor, 0, T - 1, T, 1)), th_slice(x, 0, T - 1, T, 1)),
+                    th_numel(s->dy) ? scale : 0);
+}
+
+static th_tensor *dv_of_last(const scene *s)
+{
+    return all_seen(s) ? of_last_query(s, s->output[1], s->dy, 1) : NULL;
+}
+
+static th_tensor *dk_of_last(const scene *s)
+{
+    return all_seen(s) ? of_last_query(s, ds(s), s->input[Q], scale_of(s)) : NULL;
+}
+
+static th_tensor *dq_of_last(const scene *s) /* causal: the last key of query t is t */
+{
+    return all_seen(s) ? th_scale(th_mul(diagonal_of(s, ds(s)), s->input[K]), scale_of(s)) : NULL;
+}
+
+/* Key t is not visited for query t. */
+static th_tensor *without_diagonal(const scene *s, th_tensor *t)
+{
+    const int64_t T = th_size(t, 0);
+    th_tensor *result = th_mul(t, th_ones(s->ctx, TH_FLOAT64, TH_SHAPE(1)));
+    double *numbers = th_data(result);
+    for (int64_t i = 0; i < T; i++)
+        numbers[i * T + i] = 0;
+    return result;
+}
+
+static th_tensor *ds_without_diagonal(const scene *s)
+{
+    th_tensor *p = without_diagonal(s, s->output[1]);
+    return th_mul(p, th_sub(dp(s), row_sum(th_mul(p, dp(s)))));
+}
+
+static th_tensor *dq_without_diagonal(const scene *s)
+{
+    return dq_with(s, ds_without_diagonal(s), scale_of(s));
+}
+
+static th_tensor *dk_without_diagonal(const scene *s)
+{
+    return dk_with(s, ds_without_diagonal(s), scale_of(s));
+}
+
+static th_tensor *dv_without_diagonal(const scene *s)
+{
+    return th_matmul(transposed(without_diagonal(s, s->output[1])), s->dy);
+}
+
+#define OWN_KEY "key t is not visited for query t, but a query sees itself: j <= t"
+
 static const mark_mistake mistakes[] = {
     {V, "dv uses p_tj where it needs the weight of key j for query t: sum over the queries t, not over the keys",
      dv_transposed},
@@ -266,6 +450,29 @@ static const mark_mistake mistakes[] = {
     {Q, "dq is not a number: visit only the pairs that the query sees, because 0 times NaN is NaN", NULL},
     {K, "dk is not a number: visit only the pairs that the query sees, because 0 times NaN is NaN", NULL},
     {V, "dv is not a number: visit only the pairs that the query sees, because 0 times NaN is NaN", NULL},
+    {Q, "dq contains the scale 1 / sqrt(D) twice", dq_scaled_twice},
+    {K, "dk contains the scale 1 / sqrt(D) twice", dk_scaled_twice},
+    {Q, "dq is divided by the scale: multiply by scale = 1 / sqrt(D)", dq_divided_by_scale},
+    {K, "dk is divided by the scale: multiply by scale = 1 / sqrt(D)", dk_divided_by_scale},
+    {Q, "dq is 0: the ds of a query are multiplied by its own q, and their sum is 0. The factor is k_j", dq_from_own_q},
+    {K, "dk_j is multiplied by its own k, but the derivative of q k with respect to k is q", dk_from_own_k},
+    {Q, "the sum over the keys adds dp_tj, but each dp_tj must be multiplied by p_tj", dq_of_sum_without_p},
+    {K, "the sum over the keys adds dp_tj, but each dp_tj must be multiplied by p_tj", dk_of_sum_without_p},
+    {Q, "ds lacks the factor p_tj in front of the bracket, as in exercise 4", dq_without_p},
+    {K, "ds lacks the factor p_tj in front of the bracket, as in exercise 4", dk_without_p},
+    {Q, "p_tj multiplies dp_tj only, but it must also multiply the sum: write p_tj (dp_tj - sum)", dq_without_bracket},
+    {K, "p_tj multiplies dp_tj only, but it must also multiply the sum: write p_tj (dp_tj - sum)", dk_without_bracket},
+    {Q, "the sum over the keys is added, but it must be subtracted", dq_of_added_sum},
+    {K, "the sum over the keys is added, but it must be subtracted", dk_of_added_sum},
+    {V, "dv contains the scale, but the scale is part of the score, not of o", dv_scaled},
+    {V, "dv is computed from ds, but it needs the weights p", dv_from_ds},
+    {K, "dk is computed from the weights p, but it needs ds, the gradient of the scores", dk_from_weights},
+    {V, "dv has the contribution of the last query only: use +=", dv_of_last},
+    {K, "dk has the contribution of the last query only: use +=", dk_of_last},
+    {Q, "dq has the contribution of the last key only: use +=", dq_of_last},
+    {Q, OWN_KEY, dq_without_diagonal},
+    {K, OWN_KEY, dk_without_diagonal},
+    {V, OWN_KEY, dv_without_diagonal},
     {.sentence = NULL},
 };
 
@@ -309,4 +516,5 @@ const mark_subject attention_subject = {
     .compute = compute,
     .checks = checks,
     .mistakes = mistakes,
+    .step = {{"p", weights}, {"dp", dp}, {"ds", ds}},
 };

@@ -1,6 +1,11 @@
-/* Finds the likely cause of wrong numbers: a mistake that explains all numbers of the array (comparison.h). */
+/* Finds the likely cause of wrong numbers: a mistake that explains all numbers of an array in every check (comparison.h).
+ *
+ * A check that fails has evidence for several causes, and one check alone often misleads. So each check notes, for each
+ * array, which causes fit its numbers. A cause is printed if it fits in every check in which the array is wrong, and if no
+ * other check excludes it. */
+#include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "comparison.h"
@@ -17,14 +22,6 @@ double largest(const double *x, int64_t n)
         if (isfinite(x[i]))
             scale = fmax(scale, fabs(x[i]));
     return scale;
-}
-
-static bool all_finite(const double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
 }
 
 double expected(const comparison *c, int64_t i)
@@ -49,7 +46,69 @@ bool is_right(const comparison *c)
     return c->n == 0 || fits(c, c->right, 1, c->add ? 1 : 0);
 }
 
-/* -- kinds of mistakes that any rule may have -- */
+/* -- the causes: kinds of mistakes that any rule may have, and between them the typical ones of an exercise -- */
+
+/* The bits of mark_evidence, in the order in which causes are preferred. %s is the array. */
+enum {
+    STRIDES,
+    NOT_WRITTEN,
+    NOT_WRITTEN_ALONE,
+    OVERWRITTEN,
+    UNINITIALIZED,
+    SOME_NOT_WRITTEN,
+    SOME_OVERWRITTEN,
+    FIRST_MISTAKE,
+    FLOAT_PRECISION = 53,
+    OPPOSITE,
+    ZERO,
+    FACTOR,
+    TRANSPOSED,
+    FIRST_INDEX, /* of axis 0; then of axis 1; then the last ones */
+    NO_CONTRIBUTION = FIRST_INDEX + 4,
+    NOT_FINITE,
+    BITS
+};
+
+static const char *const sentences[BITS] = {
+    [STRIDES] = "the same numbers in row-major memory are right: an offset ignores strides, or uses the strides of "
+                "another array "
+                "or axis. An array with one axis has a stride too",
+    [NOT_WRITTEN] = "%s was not written at all",
+    [NOT_WRITTEN_ALONE] = "%s was not written although it is needed, because another gradient is not needed: test each "
+                          "gradient by itself",
+    [OVERWRITTEN] = "%s is overwritten, but c->add is true: backward must add to what it contains",
+    [UNINITIALIZED] =
+        "%s is added to uninitialized memory: c->add is false, so set it to 0 first, or overwrite with the "
+        "first contribution",
+    [SOME_NOT_WRITTEN] = "some elements of %s are not written: they must be 0 or contain their gradient",
+    [SOME_OVERWRITTEN] = "some elements of %s are overwritten, but c->add is true: backward must add",
+    [FLOAT_PRECISION] = "%s has the precision of float: declare every sum and every number between as double",
+    [OPPOSITE] = "every element of %s has the opposite sign",
+    [ZERO] = "every element of %s is 0: nothing is added to it, or a factor is 0",
+    [FACTOR] = "every element of %s is %.6g times what it should be",
+    [TRANSPOSED] = "%s is transposed",
+    [FIRST_INDEX] = "only the first index of axis 0 of %s is wrong: check where the loop begins",
+    [FIRST_INDEX + 1] = "only the first index of axis 1 of %s is wrong: check where the loop begins",
+    [FIRST_INDEX + 2] = "only the last index of axis 0 of %s is wrong: check where the loop ends",
+    [FIRST_INDEX + 3] = "only the last index of axis 1 of %s is wrong: check where the loop ends",
+    [NO_CONTRIBUTION] = "some elements of %s get no contribution: check the ends of the loops, and the conditions",
+    [NOT_FINITE] = "%s is infinite or not a number: look for a division by 0, an overflow of exp, or 0 times infinity",
+};
+
+static uint64_t bit(int cause)
+{
+    return (uint64_t)1 << cause;
+}
+
+static uint64_t bit_if(bool fits_, int cause)
+{
+    return fits_ ? bit(cause) : 0;
+}
+
+static double scale_of(const comparison *c)
+{
+    return fmax(largest(c->right, c->n), c->before ? largest(c->before, c->n) : 0);
+}
 
 static bool is_transposed(const comparison *c)
 {
@@ -80,129 +139,222 @@ static bool any_not_finite(const comparison *c)
     return false;
 }
 
-/* Returns whether every wrong element equals the element before backward, or else the new gradient alone. */
-static bool wrong_elements_are(const comparison *c, bool before)
+/* Returns whether every wrong element is factor times the right contribution, plus more times the element before. */
+static bool wrong_elements_are(const comparison *c, double factor, double more)
 {
-    const double scale = fmax(largest(c->right, c->n), largest(c->before, c->n));
     for (int64_t i = 0; i < c->n; i++)
-        if (!equal(c->got[i], expected(c, i), scale) && !equal(c->got[i], before ? c->before[i] : c->right[i], scale))
+        if (!equal(c->got[i], expected(c, i), scale_of(c)) &&
+            !equal(c->got[i], factor * c->right[i] + more * (c->before ? c->before[i] : 0), scale_of(c)))
             return false;
     return true;
 }
 
-static bool explain_memory(const comparison *c, char *cause)
+static uint64_t memory_causes(const comparison *c)
 {
     if (c->before == NULL)
-        return false;
-    if (fits(c, c->right, 0, 1)) {
-        write_text(cause, CAUSE, "%s was not written at all", c->name);
-        return true;
-    }
-    if (c->add && fits(c, c->right, 1, 0)) {
-        write_text(cause, CAUSE, "%s is overwritten, but c->add is true: backward must add to what %s contains",
-                   c->name, c->name);
-        return true;
-    }
-    if (!c->add && fits(c, c->right, 1, 1)) {
-        write_text(
-            cause, CAUSE,
-            "%s is added to uninitialized memory: c->add is false, so set %s to 0 first, or overwrite with the first "
-            "contribution",
-            c->name, c->name);
-        return true;
-    }
-    if (!c->add && wrong_elements_are(c, true)) {
-        write_text(cause, CAUSE, "some elements of %s are not written: they must be 0 or contain their gradient",
-                   c->name);
-        return true;
-    }
-    if (c->add && wrong_elements_are(c, false)) {
-        write_text(cause, CAUSE, "some elements of %s are overwritten, but c->add is true: backward must add", c->name);
-        return true;
-    }
-    return false;
+        return 0;
+    const bool unwritten = fits(c, c->right, 0, 1);
+    return bit_if(unwritten, NOT_WRITTEN) | bit_if(unwritten && c->alone, NOT_WRITTEN_ALONE) |
+           bit_if(c->add && fits(c, c->right, 1, 0), OVERWRITTEN) |
+           bit_if(!c->add && fits(c, c->right, 1, 1), UNINITIALIZED) |
+           bit_if(wrong_elements_are(c, 0, 1), SOME_NOT_WRITTEN) |
+           bit_if(c->add && wrong_elements_are(c, 1, 0), SOME_OVERWRITTEN);
 }
 
-static bool explain_factor(const comparison *c, char *cause)
+/* Returns whether all differences are errors of float, which are much larger than errors of double. */
+static bool has_float_precision(const comparison *c)
 {
-    const double factor = best_factor(c), rest = c->add ? 1 : 0;
-    if (!isfinite(factor) || largest(c->right, c->n) < 1e-9)
-        return false;
-    if (fits(c, c->right, -1, rest))
-        write_text(cause, CAUSE, "every element of %s has the opposite sign", c->name);
-    else if (fits(c, c->right, 0, rest))
-        write_text(cause, CAUSE, "every element of %s is 0", c->name);
-    else if (fits(c, c->right, factor, rest))
-        write_text(cause, CAUSE, "every element of %s is %.6g times what it should be", c->name, factor);
-    else if (is_transposed(c))
-        write_text(cause, CAUSE, "%s is transposed", c->name);
-    else
-        return false;
+    for (int64_t i = 0; i < c->n; i++)
+        if (!(fabs(c->got[i] - expected(c, i)) <= 1e-4 * scale_of(c)))
+            return false;
     return true;
 }
 
 /* Returns whether exactly the elements with this coordinate on an axis are wrong. */
 static bool only_wrong(const comparison *c, int axis, int64_t coordinate)
 {
-    const double scale = fmax(largest(c->right, c->n), c->before ? largest(c->before, c->n) : 0);
     int64_t inner = 1;
     for (int d = axis + 1; d < c->shape.ndim; d++)
         inner *= c->shape.size[d];
     for (int64_t i = 0; i < c->n; i++)
-        if (equal(c->got[i], expected(c, i), scale) == (i / inner % c->shape.size[axis] == coordinate))
+        if (equal(c->got[i], expected(c, i), scale_of(c)) == (i / inner % c->shape.size[axis] == coordinate))
             return false;
     return true;
 }
 
 /* A loop that begins too late or ends too early leaves out the first or the last index. */
-static bool explain_loop(const comparison *c, char *cause)
+static uint64_t loop_causes(const comparison *c)
 {
-    for (int axis = 0; axis < c->shape.ndim; axis++) {
-        const int64_t last = c->shape.size[axis] - 1;
-        if (last > 1 && (only_wrong(c, axis, 0) || only_wrong(c, axis, last))) {
-            const bool first = only_wrong(c, axis, 0);
-            write_text(cause, CAUSE, "only the %s index of axis %d of %s is wrong: check where the loop %s",
-                       first ? "first" : "last", axis, c->name, first ? "begins" : "ends");
-            return true;
-        }
+    uint64_t causes = 0;
+    for (int axis = 0; axis < c->shape.ndim && axis < 2; axis++) {
+        causes |= bit_if(only_wrong(c, axis, 0), FIRST_INDEX + axis);
+        causes |= bit_if(only_wrong(c, axis, c->shape.size[axis] - 1), FIRST_INDEX + 2 + axis);
     }
-    return false;
+    return causes;
+}
+
+static uint64_t number_causes(const comparison *c, double factor)
+{
+    const double rest = c->add ? 1 : 0;
+    const bool compares = largest(c->right, c->n) >= 1e-9;
+    return bit_if(has_float_precision(c), FLOAT_PRECISION) | bit_if(compares && fits(c, c->right, -1, rest), OPPOSITE) |
+           bit_if(compares && fits(c, c->right, 0, rest), ZERO) |
+           bit_if(compares && isfinite(factor) && fits(c, c->right, factor, rest), FACTOR) |
+           bit_if(is_transposed(c), TRANSPOSED) | loop_causes(c) |
+           bit_if(wrong_elements_are(c, 0, rest), NO_CONTRIBUTION) | bit_if(any_not_finite(c), NOT_FINITE);
 }
 
 /* -- the typical mistakes of an exercise -- */
 
-static bool explain_mistake(const scene *s, const mark_subject *subject, const comparison *c, char *cause)
+/* Returns whether a mistake with these results gives the student's numbers. Sets *known to false if it cannot tell. */
+static bool mistake_fits(const comparison *c, const double *result, bool *known)
 {
-    for (const mark_mistake *m = subject->mistakes; m->sentence; m++) {
+    double scale = c->before ? largest(c->before, c->n) : 0;
+    bool added = true, alone = c->add; /* a sum that is assigned also loses what the gradient contained */
+    for (int64_t i = 0; i < c->n; i++) {
+        if (result[i] != UNWRITTEN && isfinite(result[i]))
+            scale = fmax(scale, fabs(result[i]));
+        *known = *known && isfinite(result[i]);
+    }
+    for (int64_t i = 0; i < c->n; i++) {
+        const double before = c->before ? c->before[i] : 0, unwritten = result[i] == UNWRITTEN;
+        added = added && equal(c->got[i], unwritten ? before : result[i] + (c->add ? before : 0), scale);
+        alone = alone && equal(c->got[i], unwritten ? before : result[i], scale);
+    }
+    return added || alone;
+}
+
+static void find_mistakes(const scene *s, const mark_subject *subject, const comparison *c, mark_evidence *e)
+{
+    for (int i = 0; subject->mistakes[i].sentence; i++) {
+        const mark_mistake *m = &subject->mistakes[i];
         if (m->operand != c->operand)
             continue;
         if (m->result == NULL) {
-            if (!any_not_finite(c))
-                continue;
-        } else {
-            th_tensor *result = m->result(s);
-            if (result == NULL || th_numel(result) != c->n) {
-                th_error_clear(s->ctx);
-                continue;
-            }
-            result = th_contiguous(result);
-            const double *wrong = th_data_const(result);
-            if (wrong == NULL || !all_finite(wrong, c->n) || !fits(c, wrong, 1, c->add ? 1 : 0))
-                continue;
+            e->fits |= bit_if(any_not_finite(c), FIRST_MISTAKE + i);
+            continue;
         }
-        write_text(cause, CAUSE, "%s", m->sentence);
-        return true;
+        th_tensor *result = m->result(s);
+        const double *numbers = result && th_numel(result) == c->n ? th_data_const(th_contiguous(result)) : NULL;
+        bool known = true;
+        if (numbers == NULL)
+            th_error_clear(s->ctx);
+        else if (mistake_fits(c, numbers, &known))
+            e->fits |= bit(FIRST_MISTAKE + i);
+        else
+            e->excluded |= bit_if(known, FIRST_MISTAKE + i);
     }
-    return false;
 }
 
-void find_cause(const scene *s, const mark_subject *subject, const comparison *c, char *cause)
+void find_evidence(const scene *s, const mark_subject *subject, const comparison *c, mark_evidence *e)
 {
-    if (explain_memory(c, cause) || explain_mistake(s, subject, c, cause) || explain_factor(c, cause) ||
-        explain_loop(c, cause))
+    e->compared = c->n > 0;
+    e->wrong = !is_right(c);
+    if (c->n == 0)
         return;
-    if (any_not_finite(c))
-        write_text(cause, CAUSE,
-                   "%s is infinite or not a number: look for a division by 0, an overflow of exp, or 0 times infinity",
-                   c->name);
+    find_mistakes(s, subject, c, e);
+    if (!e->wrong)
+        return;
+    e->factor = best_factor(c);
+    const uint64_t general = memory_causes(c) | number_causes(c, e->factor);
+    e->fits |= general;
+    for (int i = 0; i < BITS; i++)
+        e->excluded |= sentences[i] && (general & bit(i)) == 0 ? bit(i) : 0;
+}
+
+void note_strides(mark_evidence *e)
+{
+    e->fits |= bit(STRIDES);
+    e->excluded &= ~bit(STRIDES);
+}
+
+/* -- all checks -- */
+
+/* Returns whether the file contains the word. */
+static bool file_contains(const char *file, const char *word)
+{
+    char line[2048];
+    bool found = false;
+    FILE *source = fopen(file, "r");
+    while (source && !found && fgets(line, sizeof line, source))
+        for (const char *at = line; !found && (at = strstr(at, word)) != NULL; at += strlen(word)) {
+            const char before = at > line ? at[-1] : ' ', after = at[strlen(word)];
+            found = !isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_';
+        }
+    if (source)
+        fclose(source);
+    return found;
+}
+
+/* Returns how many checks find this array wrong. `causes`: the bits that all checks agree on. */
+static int agreement(const mark_report *r, int operand, uint64_t *causes, double *factor)
+{
+    uint64_t any = 0, excluded = 0;
+    int wrong = 0;
+    for (int i = 0; i < r->count; i++) {
+        const mark_evidence *e = &r->result[i].evidence[operand];
+        excluded |= e->excluded;
+        if (!e->wrong)
+            continue;
+        any |= e->fits;
+        if (wrong++ == 0)
+            *factor = e->factor;
+        else if ((e->fits & bit(FACTOR)) != 0 && !equal(e->factor, *factor, fabs(*factor)))
+            excluded |= bit(FACTOR);
+    }
+    if (!file_contains(r->file, "float"))
+        excluded |= bit(FLOAT_PRECISION);
+    *causes = any & ~excluded;
+    return wrong;
+}
+
+static void write_cause(const mark_report *r, int operand, uint64_t causes, double factor, char *text)
+{
+    const bool output = operand >= INPUTS;
+    char name[32];
+    write_text(name, sizeof name, "%s%s", output ? "" : "d",
+               output ? r->subject->output_name[operand - INPUTS] : r->subject->input_name[operand]);
+    int first = 0;
+    while (first < BITS && (causes & bit(first)) == 0)
+        first++;
+    text[0] = '\0';
+    if (first == BITS)
+        return;
+    if (sentences[first] == NULL) {
+        write_text(text, CAUSE, "%s", r->subject->mistakes[first - FIRST_MISTAKE].sentence);
+        return;
+    }
+    const char *rest = strstr(sentences[first], "%s");
+    write_text(text, CAUSE, "%.*s", rest ? (int)(rest - sentences[first]) : CAUSE, sentences[first]);
+    if (rest == NULL)
+        return;
+    append_text(text, CAUSE, "%s", name);
+    if (first == FACTOR)
+        append_text(text, CAUSE, " is %.6g times what it should be", factor);
+    else
+        append_text(text, CAUSE, "%s", rest + 2);
+}
+
+void agree_on_causes(mark_report *r)
+{
+    int failures[OPERANDS], count = 0;
+    char cause[OPERANDS][CAUSE];
+    for (int operand = 0; operand < OPERANDS; operand++) {
+        uint64_t causes = 0;
+        double factor = NAN;
+        failures[operand] = agreement(r, operand, &causes, &factor);
+        write_cause(r, operand, causes, factor, cause[operand]);
+        for (int i = 0; i < r->count; i++)
+            if (r->result[i].evidence[operand].wrong && r->result[i].cause[0] == '\0')
+                write_text(r->result[i].cause, CAUSE, "%s", cause[operand]);
+    }
+    for (int most = CHECKS; most > 0; most--) /* the array that most checks find wrong is the root; outputs first */
+        for (int k = 0; k < OPERANDS; k++) {
+            const int operand = (k + INPUTS) % OPERANDS;
+            bool listed = false;
+            for (int i = 0; i < count; i++)
+                listed = listed || strcmp(r->causes[i], cause[operand]) == 0;
+            if (failures[operand] == most && cause[operand][0] && !listed)
+                write_text(r->causes[count++], CAUSE, "%s", cause[operand]);
+        }
 }

@@ -12,6 +12,7 @@ typedef struct comparison {
     const double *right, *got;
     const double *before; /* NULL for an output */
     bool add;
+    bool alone; /* only some gradients are requested */
 } comparison;
 
 /* Returns whether a and b differ by rounding only, in numbers of this magnitude, or both are NaN. */
@@ -25,7 +26,10 @@ double expected(const comparison *c, int64_t i);
 
 bool is_right(const comparison *c);
 
-/* Writes the likely cause of a difference, or nothing. */
-void find_cause(const scene *s, const mark_subject *subject, const comparison *c, char *cause);
+/* Finds out which causes explain the numbers. */
+void find_evidence(const scene *s, const mark_subject *subject, const comparison *c, mark_evidence *e);
+
+/* In a check with strides: notes that the same numbers in row-major memory are right. */
+void note_strides(mark_evidence *e);
 
 #endif

@@ -3,7 +3,10 @@
 
 #include "comparison.h"
 
-enum { SHOWN = 12 }; /* elements of an array that is printed as a whole */
+enum {
+    SHOWN = 12, /* elements of an array that is printed as a whole */
+    SMALL = 48  /* elements of the inputs of a check, whose inputs and steps are printed */
+};
 
 /* -- the sentence: expected, computed, index -- */
 
@@ -31,12 +34,12 @@ static void append_array(const comparison *c, const char *what, bool right, char
         append_number(right ? expected(c, i) : c->got[i], i, columns, text);
 }
 
-static void append_tensor(const char *name, const th_tensor *t, char *text)
+static void append_tensor(const char *before, const char *name, const th_tensor *t, char *text)
 {
     const void *data = th_data_const(t);
     const th_dtype type = th_dtype_of(t);
     const int64_t columns = th_ndim(t) ? th_size(t, -1) : 1;
-    append_text(text, SENTENCE, "\nwith %s:", name);
+    append_text(text, SENTENCE, "\n%s %s:", before, name);
     for (int64_t i = 0; i < th_numel(t); i++)
         append_number(type == TH_INT64  ? (double)((const int64_t *)data)[i]
                       : type == TH_BOOL ? ((const bool *)data)[i]
@@ -49,10 +52,19 @@ static void append_inputs(const scene *s, const mark_subject *subject, bool with
 {
     char name[32];
     for (int i = 0; i < subject->n_inputs; i++)
-        append_tensor(subject->input_name[i], s->input[i], text);
+        append_tensor("with", subject->input_name[i], s->input[i], text);
     write_text(name, sizeof name, "d%s", subject->output_name[0]);
     if (with_dy)
-        append_tensor(name, s->dy, text);
+        append_tensor("with", name, s->dy, text);
+}
+
+/* Appends what a step between the inputs and the gradients should give. */
+static void append_step(const scene *s, const mark_step *step, char *text)
+{
+    th_tensor *value = step->value(s);
+    if (value && th_data_const(th_contiguous(value)))
+        append_tensor("expected", step->name, th_contiguous(value), text);
+    th_error_clear(s->ctx);
 }
 
 static void describe(const comparison *c, char *text)
@@ -100,7 +112,8 @@ static bool comparison_of(const scene *s, const student *st, const mark_subject 
                       .right = th_data_const(right),
                       .got = output ? st->output[i] : st->gradient[i],
                       .before = output ? NULL : st->before[i],
-                      .add = !output && check->add};
+                      .add = !output && check->add,
+                      .alone = check->requested != 0};
     return true;
 }
 
@@ -110,7 +123,7 @@ bool all_right(const scene *s, const student *st, const mark_subject *subject, c
     char name[32];
     for (int operand = 0; operand < INPUTS + OUTPUTS; operand++)
         if (comparison_of(s, st, subject, check, operand, &c, name) &&
-            (!is_right(&c) || (operand < INPUTS && st->wrote_outside[operand])))
+            (!is_right(&c) || (operand < INPUTS && st->outside[operand] != NOTHING_OUTSIDE)))
             return false;
     return true;
 }
@@ -119,31 +132,37 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
 {
     comparison c;
     char name[32];
-    bool inputs_shown = false, with_dy = false;
+    bool with_dy = false;
     r->state = RIGHT;
-    for (int k = 0; k < INPUTS + OUTPUTS; k++) { /* outputs first: wrong outputs explain wrong gradients */
+    for (int i = 0; i < subject->n_inputs; i++)
+        r->size += th_numel(s->input[i]);
+    for (int k = 0; k < OPERANDS; k++) { /* outputs first: wrong outputs explain wrong gradients */
         const int operand = k < OUTPUTS ? OUTPUT(k) : k - OUTPUTS;
         if (!comparison_of(s, st, subject, check, operand, &c, name))
             continue;
-        if (operand < INPUTS && st->wrote_outside[operand]) {
+        if (operand < INPUTS && st->outside[operand] != NOTHING_OUTSIDE) {
             r->state = WRONG;
             append_text(r->sentence, SENTENCE, "%s%s was written outside its elements", r->sentence[0] ? "\n" : "",
                         name);
             if (r->cause[0] == '\0')
-                write_text(r->cause, CAUSE, "an index is too large, or a stride belongs to another array or axis");
+                write_text(r->cause, CAUSE, "%s",
+                           st->outside[operand] == BYTES_OUTSIDE
+                               ? "an offset is 8 times too large: strides count elements, so do not multiply by sizeof"
+                               : "an index is too large, or a stride belongs to another array or axis");
             continue;
         }
-        if (is_right(&c))
+        find_evidence(s, subject, &c, &r->evidence[operand]);
+        if (!r->evidence[operand].wrong)
             continue;
         r->state = WRONG;
         if (r->sentence[0])
             append_text(r->sentence, SENTENCE, "\n");
         describe(&c, r->sentence);
-        inputs_shown |= check == subject->checks;
         with_dy |= operand < INPUTS;
-        if (r->cause[0] == '\0')
-            find_cause(s, subject, &c, r->cause);
     }
-    if (inputs_shown) /* of the first check, which is small */
+    if (r->state == WRONG && r->size <= SMALL) {
         append_inputs(s, subject, with_dy, r->sentence);
+        for (int i = 0; i < STEPS && subject->step[i].name && with_dy; i++)
+            append_step(s, &subject->step[i], r->sentence);
+    }
 }

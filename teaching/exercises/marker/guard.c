@@ -1,4 +1,4 @@
-/* Runs the student's code in a child process with limits (marker.h). */
+/* Runs a check in a child process, which may end at any place with a result (marker.h). */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,20 +49,8 @@ void end_guarded(mark_state s, const char *cause, const char *format, ...)
     _exit(EXIT_SUCCESS);
 }
 
-static void limit(int resource, rlim_t value, rlim_t hard)
+static void child(void (*work)(const void *user, mark_result *r), const void *user)
 {
-    setrlimit(resource, &(struct rlimit){value, hard});
-}
-
-/* What the student prints goes to standard error: standard output has the report. */
-static void child(void (*work)(const void *user, mark_result *r), const void *user, int seconds)
-{
-    const rlim_t memory = (rlim_t)2 << 30;
-    limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_AS, memory, memory);
-    limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1); /* SIGXCPU, then SIGKILL */
-    alarm((unsigned)seconds * 10);                           /* also ends a program that sleeps */
-    dup2(STDERR_FILENO, STDOUT_FILENO);
     mark_result *r = calloc(1, sizeof *r);
     if (r == NULL)
         _exit(EXIT_FAILURE);
@@ -73,44 +60,40 @@ static void child(void (*work)(const void *user, mark_result *r), const void *us
     _exit(EXIT_SUCCESS);
 }
 
-static void explain_signal(int signal_number, int seconds, mark_result *r)
+void end_by_status(int status, int seconds)
 {
-    switch (signal_number) {
+    if (!WIFSIGNALED(status))
+        end_guarded(STOPPED, "it called exit or a similar function: use return",
+                    "your code ended the program (exit status %d)", WEXITSTATUS(status));
+    switch (WTERMSIG(status)) {
     case SIGXCPU:
-    case SIGALRM:
-        r->state = ENDLESS;
-        write_text(r->sentence, SENTENCE, "your code did not finish within %d seconds", seconds);
-        write_text(r->cause, CAUSE,
-                   "a loop never ends: check that its counter changes and that its condition becomes false");
-        return;
+    case SIGKILL: /* the limit again, or the marker's own clock */
+        end_guarded(ENDLESS, "a loop never ends: check that its counter changes and that its condition becomes false",
+                    "your code did not finish within %d seconds", seconds);
     case SIGSEGV:
     case SIGBUS:
-        write_text(r->sentence, SENTENCE, "your code stopped with a segmentation fault");
-        write_text(
-            r->cause, CAUSE,
-            "it used memory that belongs to no array: at() would name the index, a pointer of your own does not");
-        return;
+        end_guarded(
+            STOPPED,
+            "it used memory that belongs to no array: at() would name the index, a pointer of your own does not",
+            "your code stopped with a segmentation fault");
     case SIGILL:
     case SIGTRAP:
-        write_text(r->sentence, SENTENCE, "your code stopped at an index outside an array");
-        write_text(r->cause, CAUSE,
-                   "an index of an array that you declared is outside it: the array is too short, or a loop too long");
-        return;
+        end_guarded(STOPPED,
+                    "an index of an array that you declared is outside it: the array is too short, or a loop too long",
+                    "your code stopped at an index outside an array");
     case SIGFPE:
-        write_text(r->sentence, SENTENCE, "your code stopped with an arithmetic error");
-        write_text(r->cause, CAUSE, "it divided an integer by 0: convert to double before the division");
-        return;
+        end_guarded(STOPPED, "it divided an integer by 0: convert to double before the division",
+                    "your code stopped with an arithmetic error");
     case SIGABRT:
-        write_text(r->sentence, SENTENCE, "your code aborted");
-        write_text(r->cause, CAUSE, "it damaged memory that the C library uses: it wrote beyond the end of an array");
-        return;
+        end_guarded(STOPPED, "it damaged memory that the C library uses: it wrote beyond the end of an array",
+                    "your code aborted");
     default:
-        write_text(r->sentence, SENTENCE, "your code was stopped by signal %d (%s)", signal_number,
-                   strsignal(signal_number));
+        end_guarded(STOPPED, "", "your code was stopped by signal %d (%s)", WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
     }
 }
 
-void run_guarded(void (*work)(const void *user, mark_result *r), const void *user, int seconds, mark_result *r)
+void run_guarded(void (*work)(const void *user, mark_result *r), const void *user, mark_result *r)
 {
     if (shared == NULL)
         shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -126,17 +109,13 @@ void run_guarded(void (*work)(const void *user, mark_result *r), const void *use
         exit(EXIT_FAILURE);
     }
     if (process == 0)
-        child(work, user, seconds);
+        child(work, user);
     int status = 0;
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
         continue;
     *r = *shared;
-    if (WIFSIGNALED(status)) {
+    if (r->state == NOT_RUN || status != 0) { /* the student's code cannot do that where the sandbox is complete */
         r->state = STOPPED;
-        explain_signal(WTERMSIG(status), seconds, r);
-    } else if (r->state == NOT_RUN) {
-        r->state = STOPPED;
-        write_text(r->sentence, SENTENCE, "your code ended the program (exit status %d)", WEXITSTATUS(status));
-        write_text(r->cause, CAUSE, "it called exit or a similar function: use return");
+        write_text(r->sentence, SENTENCE, "the marker's process ended with status %d before it had a result", status);
     }
 }

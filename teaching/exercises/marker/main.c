@@ -1,6 +1,5 @@
 /* exercise_marker: marks one file of an exercise. scripts/exercise.sh compiles the file and calls this program. */
 #include <ctype.h>
-#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +14,28 @@ static const mark_subject *const subjects[SUBJECTS] = {
 
 enum { CHECKER_MARKS = 4, CHECK_MARKS = 1 };
 
+static const th_op *const originals[SUBJECTS] = {
+    &exercise_1, &exercise_2, &exercise_3, &exercise_4, &exercise_5,
+    &exercise_6, &exercise_7, &exercise_8, &exercise_9, &exercise_10,
+};
+
 typedef struct work {
-    const mark_subject *subject;
-    const mark_check *check; /* NULL: the gradient checker */
-    const th_op *op;
+    const mark_report *report;
+    const mark_runner *runner;
+    int check; /* FIRST_START: only start the runner; 0: the gradient checker */
 } work;
+enum { FIRST_START = -1 };
 
 static void run_work(const void *user, mark_result *r)
 {
     const work *w = user;
-    if (w->check)
-        run_check(w->subject, w->check, w->op, r);
-    else
-        run_gradient_checker(w->op, r);
+    const mark_subject *subject = w->report->subject;
+    const th_op op = remote_op(originals[w->report->number - 1]);
+    runner_start(w->runner, w->report, r);
+    if (w->check > 0)
+        run_check(subject, &subject->checks[w->check - 1], &op, r);
+    else if (w->check == 0)
+        run_gradient_checker(&op, r);
 }
 
 /* Copies the first line of the compiler's messages that contains `kind`. */
@@ -42,36 +50,16 @@ static void first_message(const char *log, const char *kind, char *text)
         fclose(file);
 }
 
-/* Loads the student's operation; NULL with a refusal if that is not possible. */
-static const th_op *load(const char *library, mark_report *r)
+static void run_all(mark_report *r, const mark_runner *runner)
 {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        const char *reason = dlerror(), *undefined = strstr(reason, "undefined symbol: ");
-        if (undefined)
-            write_text(r->refusal, CAUSE, "the file calls a function that does not exist: %s",
-                       undefined + strlen("undefined symbol: "));
-        else
-            write_text(r->refusal, CAUSE, "the compiled file cannot be loaded: %s", reason);
-        return NULL;
+    mark_result start;
+    run_guarded(run_work, &(work){r, runner, FIRST_START}, &start);
+    if (start.state != RIGHT) {
+        write_text(r->refusal, CAUSE, "%s", start.sentence);
+        return;
     }
-    const th_op *op = dlsym(handle, "exercise");
-    if (op == NULL)
-        write_text(r->refusal, CAUSE, "the file has no operation with the name `exercise`: keep its last lines");
-    else if (op->name == NULL || strcmp(op->name, r->subject->name) != 0)
-        write_text(r->refusal, CAUSE, "the file's operation is \"%s\", but exercise %d is \"%s\"",
-                   op->name ? op->name : "", r->number, r->subject->name);
-    else if (op->n_inputs != r->subject->n_inputs || !op->shape || !op->forward || !op->backward || op->flags ||
-             op->plan || op->attributes_size)
-        write_text(r->refusal, CAUSE, "the descriptor at the end of the file was changed: restore its lines");
-    return r->refusal[0] ? NULL : op;
-}
-
-static void run_all(mark_report *r, const th_op *op, int seconds)
-{
     for (int i = 0; i < r->count; i++) {
-        const work w = {r->subject, i ? &r->subject->checks[i - 1] : NULL, op};
-        run_guarded(run_work, &w, seconds, &r->result[i]);
+        run_guarded(run_work, &(work){r, runner, i}, &r->result[i]);
         if (r->result[i].state == BLANK || r->result[i].state == ENDLESS)
             return;
     }
@@ -147,9 +135,11 @@ int main(int argc, char **argv)
         write_text(error, CAUSE, "%s", r.refusal[0] ? r.refusal : "the compiler failed without an error message");
         write_text(r.refusal, CAUSE, "the file does not compile: %s", error);
     } else {
-        const th_op *op = load(library, &r);
-        if (op)
-            run_all(&r, op, seconds);
+        char program[4096];
+        const char *slash = strrchr(argv[0], '/');
+        snprintf(program, sizeof program, "%.*sexercise_runner", slash ? (int)(slash - argv[0]) + 1 : 0, argv[0]);
+        run_all(&r, &(mark_runner){program, library, seconds});
+        agree_on_causes(&r);
     }
     return print_report(&r, style) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -37,13 +37,34 @@ static const char *status_of(const mark_report *r)
     return is_blank(r) ? "not yet" : passed(r) ? "passed" : "wrong";
 }
 
-/* Returns the likely cause that says most: one of the checks with known results, otherwise the gradient checker's. */
+static bool failed(const mark_report *r, int i)
+{
+    return r->result[i].state != RIGHT && r->result[i].state != NOT_RUN;
+}
+
+/* Returns the check whose numbers are printed: the smallest one that failed and stopped by itself; otherwise the first
+ * one that failed. The gradient checker is printed only if all other checks are right. */
+static int check_to_print(const mark_report *r)
+{
+    int best = 0;
+    for (int i = r->count - 1; i > 0; i--) {
+        const bool better = r->result[i].size > 0 && r->result[i].size <= r->result[best].size;
+        if (failed(r, i) && (best == 0 || r->result[best].size == 0 || better))
+            best = i;
+    }
+    return best;
+}
+
+/* Returns the likely cause that says most: one that all checks agree on; otherwise what stopped a check; otherwise the
+ * gradient checker's, if it alone failed. It does not know the exercise's typical mistakes. */
 static const char *cause_of(const mark_report *r)
 {
+    if (r->causes[0][0])
+        return r->causes[0];
     for (int i = 1; i < r->count; i++)
         if (r->result[i].cause[0])
             return r->result[i].cause;
-    return r->count ? r->result[0].cause : "";
+    return check_to_print(r) == 0 ? r->result[0].cause : "";
 }
 
 /* Returns a line about the whole exercise. */
@@ -58,9 +79,8 @@ static const char *summary_of(const mark_report *r)
         return "everything is right";
     if (cause_of(r)[0])
         return cause_of(r);
-    for (int i = r->count - 1; i >= 0; i--) /* the first line of the first sentence */
-        if (r->result[i].state != RIGHT && r->result[i].state != NOT_RUN)
-            write_text(line, CAUSE, "%.*s", (int)strcspn(r->result[i].sentence, "\n"), r->result[i].sentence);
+    const char *sentence = r->result[check_to_print(r)].sentence; /* its first line */
+    write_text(line, CAUSE, "%.*s", (int)strcspn(sentence, "\n"), sentence);
     return line;
 }
 
@@ -72,20 +92,19 @@ static const char *state_word(mark_state s)
     return words[s];
 }
 
-enum { MANY = 1000 };
-
-static void print_indented(const char *text, int lines)
+static void print_indented(const char *text)
 {
-    for (; *text && lines > 0; text += strcspn(text, "\n"), text += *text == '\n', lines--)
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
         printf("             %.*s\n", (int)strcspn(text, "\n"), text);
 }
 
-/* Returns the cause to print for check i. The gradient checker does not know the exercise's typical mistakes: its
- * cause is left out if another check names a different one. */
-static const char *cause_to_print(const mark_report *r, int i)
+/* Prints the causes below the check whose numbers are printed. */
+static void print_causes(const mark_report *r)
 {
-    const char *cause = r->result[i].cause;
-    return i == 0 && strcmp(cause, cause_of(r)) != 0 ? "" : cause;
+    for (int i = 0; i < OPERANDS && r->causes[i][0]; i++)
+        printf("             Likely cause: %s\n", r->causes[i]);
+    if (r->causes[0][0] == '\0' && cause_of(r)[0])
+        printf("             Likely cause: %s\n", cause_of(r));
 }
 
 static void print_result(const mark_report *r, int i)
@@ -93,12 +112,10 @@ static void print_result(const mark_report *r, int i)
     const mark_result *one = &r->result[i];
     printf("  %-8s %d/%d  %s\n", state_word(one->state), one->state == RIGHT ? r->marks[i] : 0, r->marks[i],
            r->name[i]);
-    if (one->state == RIGHT || one->state == NOT_RUN)
+    if (!failed(r, i) || i != check_to_print(r))
         return;
-    const bool again = i > 0 && one->cause[0] && strcmp(one->cause, r->result[i - 1].cause) == 0;
-    print_indented(one->sentence, again ? 1 : MANY);
-    if (cause_to_print(r, i)[0])
-        printf("             Likely cause: %s\n", again ? "the same" : one->cause);
+    print_indented(one->sentence);
+    print_causes(r);
 }
 
 static void print_text(const mark_report *r)

@@ -49,7 +49,8 @@ static void compute_gradients(scene *s, const mark_subject *subject, const mark_
 
 void scene_make(scene *s, const mark_subject *subject, const mark_check *check)
 {
-    *s = (scene){.ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 1, .default_dtype = TH_FLOAT64})};
+    *s = (scene){.ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 1, .default_dtype = TH_FLOAT64}),
+                 .add = check->add};
     if (s->ctx == NULL)
         end_guarded(STOPPED, "", "the marker has no memory");
     th_sample sample = {.name = check->name, .n_inputs = subject->n_inputs};
