@@ -117,15 +117,7 @@ static th_tensor *last_tile(const scene *s)
 
 /* -- mistakes in the order of the steps: the lines of the solution, with one change -- */
 
-typedef enum change {
-    CORRECTED_AFTER,
-    SUM_RESET,
-    OUTPUT_RESET,
-    VALUES_IN_SUM,
-    KEYS_COUNTED,
-    ASSIGNED,
-    WEIGHTS_CORRECTED
-} change;
+typedef enum change { CORRECTED_AFTER, SUM_RESET, OUTPUT_RESET, VALUES_IN_SUM, KEYS_COUNTED, ASSIGNED } change;
 
 /* Adds key j to the sum and the output of a query. */
 static void add_key(double weight, const double *v, int64_t D, change which, double *sum, double *o)
@@ -160,7 +152,7 @@ static void row_with(const double *score, const double *v, int64_t S, int64_t D,
         for (int64_t d = 0; d < D && which == OUTPUT_RESET; d++)
             o[d] = 0;
         for (int64_t j = first; j < end; j++) {
-            const double weight = exp(score[j] - maximum) * (which == WEIGHTS_CORRECTED ? correction : 1);
+            const double weight = exp(score[j] - maximum);
             if (score[j] > -INFINITY)
                 add_key(weight, v + j * D, D, which, &sum, o);
         }
@@ -212,9 +204,12 @@ static th_tensor *assigned(const scene *s)
     return changed(s, ASSIGNED);
 }
 
-static th_tensor *weights_corrected(const scene *s)
+static th_tensor *maximum_stays(const scene *s)
 {
-    return changed(s, WEIGHTS_CORRECTED);
+    const double *score = th_data_const(s->input[SCORES]);
+    if (largest(score, 0, th_numel(s->input[SCORES])) > 700) /* exp overflows: log_sum is not a number */
+        return NULL;
+    return th_full(s->ctx, TH_FLOAT64, TH_SHAPE(th_size(s->input[SCORES], 0)), -INFINITY);
 }
 
 #define NOT_A_NUMBER                                                                                                   \
@@ -230,16 +225,16 @@ static const mark_mistake mistakes[] = {
     {OUTPUT(0), "o contains the first tile only", first_tile},
     {OUTPUT(0), "o contains the last tile only: add to sum and o", last_tile},
     {OUTPUT(0), NOT_A_NUMBER, NULL},
-    {OUTPUT(1), "log_sum is maximum + log(sum), and not finite: your lines must also raise maximum", NULL},
+    {OUTPUT(1), "log_sum is maximum + log(sum), and -infinity: your lines must also raise maximum", maximum_stays},
     {OUTPUT(0),
-     "sum and o are corrected after the tile is added: correct them first, because its terms use the new maximum",
+     "the terms of the tile are corrected too: correct sum and o before you add the tile, whose terms have the new "
+     "maximum",
      corrected_after},
     {OUTPUT(0), "sum begins at 0 in each tile, but it must contain the tiles before", sum_reset},
     {OUTPUT(0), "o begins at 0 in each tile, but it must contain the tiles before", output_reset},
     {OUTPUT(0), "sum adds the weights times v, but it must add the weights alone", values_in_sum},
     {OUTPUT(0), "sum counts the keys, but it must add exp(score - maximum)", keys_counted},
     {OUTPUT(0), "o has the last key only: use +=", assigned},
-    {OUTPUT(0), "the new weights are corrected too, but their exponent has the new maximum already", weights_corrected},
     {.sentence = NULL},
 };
 

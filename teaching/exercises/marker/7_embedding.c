@@ -57,9 +57,25 @@ static double in_table(const int64_t *token, int64_t n, int64_t N)
     return n < rows;
 }
 
+/* Marks the elements of rows that no token uses as not written. */
+static th_tensor *used_rows(const scene *s, th_tensor *gradient)
+{
+    const int64_t N = th_numel(s->input[TOKEN]), E = th_size(s->input[TABLE], 1);
+    const int64_t *token = th_data_const(s->input[TOKEN]);
+    double *d = th_data(gradient);
+    for (int64_t i = 0; i < th_numel(gradient); i++) {
+        bool used = false;
+        for (int64_t n = 0; n < N; n++)
+            used = used || token[n] == i / E;
+        d[i] = used ? d[i] : UNWRITTEN;
+    }
+    return gradient;
+}
+
 static th_tensor *last_occurrence(const scene *s)
 {
-    return gradient_with(s, replaces);
+    th_tensor *gradient = gradient_with(s, replaces);
+    return s->add ? used_rows(s, gradient) : gradient;
 }
 
 static th_tensor *first_occurrence(const scene *s)
@@ -131,19 +147,7 @@ static th_tensor *mean_over_positions(const scene *s)
 /* Each token sets its row, and no other row is written. */
 static th_tensor *rows_of_tokens(const scene *s)
 {
-    th_tensor *gradient = s->add ? s->gradient[TABLE] : gradient_with(s, replaces);
-    const int64_t N = th_numel(s->input[TOKEN]), E = th_size(s->input[TABLE], 1);
-    const int64_t *token = th_data_const(s->input[TOKEN]);
-    if (s->add)
-        return gradient;
-    double *d = th_data(gradient);
-    for (int64_t i = 0; i < th_numel(gradient); i++) {
-        bool used = false;
-        for (int64_t n = 0; n < N; n++)
-            used = used || token[n] == i / E;
-        d[i] = used ? d[i] : UNWRITTEN;
-    }
-    return gradient;
+    return s->add ? s->gradient[TABLE] : used_rows(s, gradient_with(s, replaces));
 }
 
 static const mark_mistake mistakes[] = {

@@ -51,8 +51,8 @@ bool is_right(const comparison *c)
 /* The bits of mark_evidence, in the order in which causes are preferred. %s is the array. */
 enum {
     STRIDES,
-    NOT_WRITTEN,
     NOT_WRITTEN_ALONE,
+    NOT_WRITTEN,
     OVERWRITTEN,
     UNINITIALIZED,
     SOME_NOT_WRITTEN,
@@ -85,7 +85,7 @@ static const char *const sentences[BITS] = {
     [FLOAT_PRECISION] = "%s has the precision of float: declare every sum and every number between as double",
     [OPPOSITE] = "every element of %s has the opposite sign",
     [ZERO] = "every element of %s is 0: nothing is added to it, or a factor is 0",
-    [FACTOR] = "every element of %s is %.6g times what it should be",
+    [FACTOR] = "every element of %s", /* and its factor */
     [TRANSPOSED] = "%s is transposed",
     [FIRST_INDEX] = "only the first index of axis 0 of %s is wrong: check where the loop begins",
     [FIRST_INDEX + 1] = "only the first index of axis 1 of %s is wrong: check where the loop begins",
@@ -214,7 +214,7 @@ static bool mistake_fits(const comparison *c, const double *result, bool *known)
     for (int64_t i = 0; i < c->n; i++) {
         if (result[i] != UNWRITTEN && isfinite(result[i]))
             scale = fmax(scale, fabs(result[i]));
-        *known = *known && isfinite(result[i]);
+        *known = *known && !isnan(result[i]);
     }
     for (int64_t i = 0; i < c->n; i++) {
         const double before = c->before ? c->before[i] : 0, unwritten = result[i] == UNWRITTEN;
@@ -308,7 +308,8 @@ static int agreement(const mark_report *r, int operand, uint64_t *causes, double
     return wrong;
 }
 
-static void write_cause(const mark_report *r, int operand, uint64_t causes, double factor, char *text)
+/* Writes the preferred cause. Returns whether it is a typical mistake of the exercise whose numbers were computed. */
+static bool write_cause(const mark_report *r, int operand, uint64_t causes, double factor, char *text)
 {
     const bool output = operand >= INPUTS;
     char name[32];
@@ -319,42 +320,43 @@ static void write_cause(const mark_report *r, int operand, uint64_t causes, doub
         first++;
     text[0] = '\0';
     if (first == BITS)
-        return;
+        return false;
     if (sentences[first] == NULL) {
-        write_text(text, CAUSE, "%s", r->subject->mistakes[first - FIRST_MISTAKE].sentence);
-        return;
+        const mark_mistake *m = &r->subject->mistakes[first - FIRST_MISTAKE];
+        write_text(text, CAUSE, "%s", m->sentence);
+        return m->result != NULL;
     }
     const char *rest = strstr(sentences[first], "%s");
     write_text(text, CAUSE, "%.*s", rest ? (int)(rest - sentences[first]) : CAUSE, sentences[first]);
-    if (rest == NULL)
-        return;
-    append_text(text, CAUSE, "%s", name);
+    if (rest)
+        append_text(text, CAUSE, "%s", name);
     if (first == FACTOR)
         append_text(text, CAUSE, " is %.6g times what it should be", factor);
-    else
+    else if (rest)
         append_text(text, CAUSE, "%s", rest + 2);
+    return false;
 }
 
 void agree_on_causes(mark_report *r)
 {
-    int failures[OPERANDS], count = 0;
+    int rank[OPERANDS], count = 0; /* of typical mistakes first, then of arrays that more checks find wrong */
     char cause[OPERANDS][CAUSE];
     for (int operand = 0; operand < OPERANDS; operand++) {
         uint64_t causes = 0;
         double factor = NAN;
-        failures[operand] = agreement(r, operand, &causes, &factor);
-        write_cause(r, operand, causes, factor, cause[operand]);
+        rank[operand] = agreement(r, operand, &causes, &factor);
+        rank[operand] += write_cause(r, operand, causes, factor, cause[operand]) ? CHECKS : 0;
         for (int i = 0; i < r->count; i++)
             if (r->result[i].evidence[operand].wrong && r->result[i].cause[0] == '\0')
                 write_text(r->result[i].cause, CAUSE, "%s", cause[operand]);
     }
-    for (int most = CHECKS; most > 0; most--) /* the array that most checks find wrong is the root; outputs first */
-        for (int k = 0; k < OPERANDS; k++) {
+    for (int most = 2 * CHECKS; most > 0; most--)
+        for (int k = 0; k < OPERANDS; k++) { /* outputs first */
             const int operand = (k + INPUTS) % OPERANDS;
             bool listed = false;
             for (int i = 0; i < count; i++)
                 listed = listed || strcmp(r->causes[i], cause[operand]) == 0;
-            if (failures[operand] == most && cause[operand][0] && !listed)
+            if (rank[operand] == most && cause[operand][0] && !listed)
                 write_text(r->causes[count++], CAUSE, "%s", cause[operand]);
         }
 }

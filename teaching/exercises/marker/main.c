@@ -50,6 +50,14 @@ static void first_message(const char *log, const char *kind, char *text)
         fclose(file);
 }
 
+/* Returns what to write instead, if the compiler's error is a typical one. */
+static const char *advice_on(const char *error)
+{
+    if (strstr(error, "th_array") && strstr(error, "struct th_array *") == NULL)
+        return ". An array is not a number: element i of a is at(a, i), not a[i]";
+    return "";
+}
+
 static void run_all(mark_report *r, const mark_runner *runner)
 {
     mark_result start;
@@ -133,7 +141,7 @@ int main(int argc, char **argv)
     if (library == NULL) { /* it did not compile */
         char error[CAUSE];
         write_text(error, CAUSE, "%s", r.refusal[0] ? r.refusal : "the compiler failed without an error message");
-        write_text(r.refusal, CAUSE, "the file does not compile: %s", error);
+        write_text(r.refusal, CAUSE, "the file does not compile: %s%s", error, advice_on(error));
     } else {
         char program[4096];
         const char *slash = strrchr(argv[0], '/');

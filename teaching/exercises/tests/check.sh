@@ -1,10 +1,11 @@
 #!/bin/sh
-# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|sample|write: checks the exercises with scripts/exercise.sh.
+# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|cheats|sample|write: checks the exercises with scripts/exercise.sh.
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
 #   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
 #   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
+#   cheats     code that acts on the marker instead of computing: no full marks, and the next file is marked
 #   sample     the output in teaching/exercises/README.md
 #   write      writes the sentences of all mistakes into teaching/exercises/teacher.md
 set -eu
@@ -129,7 +130,7 @@ write() {
 
 . "$here/incidents.sh"
 case $what in
-blanks | solutions | limits | mistakes | incidents | sample | write) "$what" ;;
+blanks | solutions | limits | mistakes | incidents | cheats | sample | write) "$what" ;;
 *) echo "unknown part $what" >&2; exit 2 ;;
 esac
 [ -z "$failed" ]

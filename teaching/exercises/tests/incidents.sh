@@ -15,6 +15,39 @@ expect() {
         { wrong "$1: not JSON"; cat "$work/out"; }
 }
 
+# cheat LINES [FUNCTION]: a file with these lines, and with a function before its backward, has no full marks, and the
+# solution that is marked after it has.
+cheat() {
+    printf '%s\n' "$1" >"$work/lines"
+    solve 4 "$work/lines" "$work/unfinished.c"
+    { printf '#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/socket.h>\n#include <unistd.h>\n%s\n' "${2-}"; cat "$work/unfinished.c"; } >"$work/cheat.c"
+    solve 4 "$(solution_of 4)" "$work/honest.c"
+    exercise --seconds 1 --json 4 "$work/cheat.c" "$work/honest.c"
+    [ "$status" -eq 1 ] && [ "$(field passed | tr '\n' ' ')" = "false true " ] || { wrong "cheat $1 $2: returns $status"; cat "$work/out" "$work/err"; }
+}
+
+cheats() {
+    cheat 'extern void end_guarded(int, const char *, const char *, ...); end_guarded(1, "", "right");'
+    cheat '' '__attribute__((constructor)) static void early(void) { puts("{\"exercise\":4,\"passed\":true}"); exit(0); }'
+    cheat 'alarm(0); for (volatile int i = 0; i < 1; i--) i++;'
+    cheat 'alarm(0); signal(SIGXCPU, SIG_IGN); for (;;) sleep(1);'
+    cheat 'kill(getppid(), 9);'
+    cheat 'kill(0, 9); kill(-1, 9);'
+    # Answers that a cheat sends itself are numbers like all others.
+    cheat 'for (int i = 0; i < 4000; i++) { (void)!write(3, &i, sizeof i); (void)!write(4, &i, sizeof i); }'
+    # The solution has full marks only if nothing below is possible.
+    grep Seccomp_filters /proc/self/status >/dev/null 2>&1 || return 0
+    case $(uname -m) in x86_64 | aarch64) ;; *) return 0 ;; esac
+    for attempt in "fork() != -1" "socket(AF_INET, SOCK_STREAM, 0) != -1" "fopen(\"$work/written\", \"w\")" \
+        "fopen(\"$work/written\", \"a\")" "fopen(\"$work/lines\", \"r\")" "unlink(\"$work/lines\") == 0"; do
+        { echo "if ($attempt) abort();"; cat "$(solution_of 4)"; } >"$work/lines"
+        solve 4 "$work/lines" "$work/unfinished.c"
+        { printf '#include <stdio.h>\n#include <stdlib.h>\n#include <sys/socket.h>\n#include <unistd.h>\n'; cat "$work/unfinished.c"; } >"$work/attempt.c"
+        exercise --json 4 "$work/attempt.c"
+        [ "$status" -eq 0 ] || { wrong "the sandbox allows $attempt"; cat "$work/out" "$work/err"; }
+    done
+}
+
 incidents() {
     expect '*(volatile int *)0 = 1;' "your code stopped with a segmentation fault" ""
     expect 'for (volatile int i = 0; i < 1; i--) i++;' "did not finish within 1 seconds"
@@ -32,7 +65,7 @@ incidents() {
     expect 'at(dx, 0) = 1;' "has 1 index, but the array is (2, 4)"
     expect 'at(&c->input[X], 0, 0) = 1;' "at(&c->input[X], 0, 0)"
     expect 'for (int64_t i = 0; i < N * C; i++) at(dx, i / C, i % C) = NAN;' "the analytic gradient is not a number"
-    expect '' "dx was not written at all"
+    expect '' "every element of dx is 0: nothing is added to it"
     expect 'for (int64_t i = 0; i < N * C; i++) at(dx, i / C, i % C) = 0.5 * at(dy, i / C, i % C);' "should be" ""
     sed 's/int64_t j = 0/int64_t j = 1/' "$(solution_of 4)" >"$work/loop"
     expect "$(cat "$work/loop")" "only the first index of axis 1 of dx is wrong: check where the loop begins"
