@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [TIER]: installs missing packages. The tiers are
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
-#   models   for both libraries and all examples: the packages of demo, jansson and utf8proc
+#   models   for both libraries and all examples: the packages of demo, jansson, utf8proc, zlib and libzstd
 #   mpi      for examples in several processes: the packages of models, and Open MPI
 #   matrix   for the tests of scripts/platforms/matrix.sh: the packages of models, and the tools and libraries of these tests
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
@@ -97,6 +97,14 @@ has_pcre2() {
 has_utf8proc() {
     echo '#include <utf8proc.h>
           int main(void) { return utf8proc_tolower(65) != 97; }' | compiles "${CC:-cc}" c -lutf8proc
+}
+has_zlib() {
+    echo '#include <zlib.h>
+          int main(void) { return zlibVersion()[0] == 0; }' | compiles "${CC:-cc}" c -lz
+}
+has_zstd() {
+    echo '#include <zstd.h>
+          int main(void) { return ZSTD_versionNumber() == 0; }' | compiles "${CC:-cc}" c -lzstd
 }
 compiles_mpi() { # compiles_mpi MPICC: with the compiler that the build uses
     echo '#include <mpi.h>
@@ -317,6 +325,8 @@ for_models() {
     for_demo
     need libjansson-dev has_jansson "$c"
     need libutf8proc-dev has_utf8proc "$c"
+    need zlib1g-dev has_zlib "$c"
+    need libzstd-dev has_zstd "$c"
 }
 for_mpi() {
     for_models

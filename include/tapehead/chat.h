@@ -87,7 +87,7 @@ TH_API th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *toke
                                 size_t count, const th_chat_options *options, th_token_list *tokens,
                                 th_text *marks) TH_MUST_CHECK;
 
-/* -- instruction data: JSON lines -- */
+/* -- instruction data -- */
 
 /* What th_instructions_append has written. */
 typedef struct th_instruction_counts {
@@ -95,17 +95,27 @@ typedef struct th_instruction_counts {
     int64_t longest; /* tokens of the longest example */
 } th_instruction_counts;
 
-/* Appends one example, a JSON object in one line, as tokens with marks. The first token has TH_TOKEN_BEGINS, tokens
- * that the loss must not count have TH_TOKEN_GIVEN. The object has one of these:
+/* Appends one example, a JSON object, as tokens with marks. The first token has TH_TOKEN_BEGINS, tokens
+ * that the loss must not count have TH_TOKEN_GIVEN. The object has the first of these forms whose fields it has:
  *
  *   "messages": [{"role": "user", "content": "..."}, ...]    a conversation; the assistant's messages count
  *   "prompt": [...messages], "completion": [...messages]     everything after the prompt counts
  *   "prompt": "text", "completion": "text"                   the same; texts are used as they are, with the tokens that
  *                                                            the tokenizer puts around a text, and eos_token at the end
  *   "text": "text"                                           everything counts; likewise
+ *   "conversations": [{"from": "human", "value": "..."},     ShareGPT: messages. Also under "messages" and "conversation",
+ *                     {"from": "gpt", "value": "..."}, ...]  or with "role" and "content"
+ *   a question and an answer: texts                          messages of the user and of the assistant; the answer counts
  *
- * Other members are ignored, except "tools" and "tool_calls". A known kind refuses them. The kind jinja gets all members
- * of messages that are not null, and an array "tools". Its answers are its generation blocks. Without such blocks an
+ * These fields are questions, with their answers: "instruction" with "output", "response", "answer" or "completion";
+ * "question", "query" or "prompt" with "answer", "response" or "output"; "problem" with "solution" or "answer"; "input" with
+ * "output" or "response"; "user" with "assistant". "input" or "context" follows an instruction, a question, a query or a
+ * prompt in a new line. "system" or "system_prompt" is a message of the system, and "history": [["question", "answer"], ...]
+ * are earlier messages. Names may have capital letters here.
+ *
+ * A content may be an array of parts, {"type": "text", "text": "..."}. A known kind joins their texts; the kind jinja gets
+ * the array. "tools" may be a text of JSON. Other members are ignored, except "tools" and "tool_calls". A known kind refuses them. The kind jinja gets all members
+ * of messages that are not null, and an array "tools"; a message of "function_call" has tool_calls. Its answers are its generation blocks. Without such blocks an
  * answer is what follows its prompt in the text of the messages through it. If these texts are not the beginning of the
  * whole text, the example is TH_ERROR_VALUE with the place where they part. The tokens and marks are those of TRL
  * with assistant_only_loss for messages, and with completion_only_loss for prompts. source: for messages, such as
@@ -114,11 +124,17 @@ TH_API th_status th_instruction_encode(const th_chat_template *chat, th_tokenize
                                        size_t bytes, const char *source, th_token_list *tokens,
                                        th_text *marks) TH_MUST_CHECK;
 
-/* Appends all lines of a JSON-lines text to a file with marks. Empty lines are ignored. name: the text's, for messages,
- * which add the line. counts, which may be NULL, grows by what was written. */
+/* Appends all examples of a text to a file with marks. The text is JSON or a table. JSON: objects, or arrays of objects,
+ * with any white space between and within them. A table: a header with names of fields, and rows by RFC 4180, separated by
+ * commas, semicolons or tabs. An example has at most 64 MiB. If examples have faults, the error lists the kinds of faults, with
+ * the first line and the number of examples of each. name: the text's, for messages. counts, which may be NULL, grows by
+ * what was written. */
 TH_API th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tokenizer, const char *text,
                                         size_t bytes, const char *name, th_token_writer *writer,
                                         th_instruction_counts *counts) TH_MUST_CHECK;
+/* Returns the format of the examples of a text, by its beginning: "JSON", "CSV" or "TSV". NULL: the text has no known
+ * fields of examples there. */
+TH_API const char *th_instructions_format(const char *text, size_t bytes);
 
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS

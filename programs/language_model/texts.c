@@ -1,5 +1,5 @@
 /* Opens files, folders and streams as documents: see texts.h. It maps a single regular file directly. It copies
- * everything else into a temporary file without a name, and maps that. */
+ * everything else into a temporary file without a name, and maps that. A compressed file is decompressed there. */
 #include "texts.h"
 
 #include <dirent.h>
@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <tapehead/models.h>
 
 #include "checkpoints.h"
 #include "settings.h"
@@ -87,20 +89,65 @@ static void write_all(int file, const char *bytes, size_t count)
     }
 }
 
+/* Reads bytes until the buffer is full or the file ends. Returns their number. */
+static size_t read_bytes(const char *path, int from, char *buffer, size_t size)
+{
+    size_t count = 0;
+    for (ssize_t n = 1; n != 0 && count < size;) {
+        n = read(from, buffer + count, size - count);
+        if (n < 0 && errno != EINTR)
+            refuse_text(path, strerror(errno));
+        count += n > 0 ? (size_t)n : 0;
+    }
+    return count;
+}
+
+/* Writes to a file whatever was read of another one, and the rest of that. Returns the number of bytes. */
+static size_t copy_bytes(int to, const char *path, int from, char *buffer, size_t size, size_t count)
+{
+    size_t bytes = 0;
+    for (; count > 0; count = read_bytes(path, from, buffer, size)) {
+        write_all(to, buffer, count);
+        bytes += count;
+    }
+    return bytes;
+}
+
+static bool write_piece(void *file, const void *bytes, size_t count)
+{
+    write_all(*(int *)file, bytes, count);
+    return true;
+}
+
+/* Decompresses a file, and appends the result to another one. */
+static void decompress(int to, const char *path, int from, size_t bytes)
+{
+    th_context *ctx = th_context_new(NULL);
+    void *memory = map_file(path, from, bytes);
+    if (th_decompress(ctx, path, memory, bytes, write_piece, &to) != TH_OK)
+        give_up(PROGRAM, th_error_text(ctx));
+    munmap(memory, bytes);
+    th_context_free(ctx);
+}
+
+static off_t size_of(int file)
+{
+    struct stat status;
+    return fstat(file, &status) == 0 ? status.st_size : 0;
+}
+
 /* Appends the content of a file. Returns the number of bytes. */
 static size_t copy_stream(text_copy *c, const char *path, int from)
 {
     static char buffer[1 << 16];
-    size_t bytes = 0;
-    for (ssize_t n; (n = read(from, buffer, sizeof buffer)) != 0;) {
-        if (n < 0 && errno != EINTR)
-            refuse_text(path, strerror(errno));
-        if (n > 0) {
-            write_all(c->file, buffer, (size_t)n);
-            bytes += (size_t)n;
-        }
-    }
-    return bytes;
+    const size_t count = read_bytes(path, from, buffer, sizeof buffer);
+    if (th_compression_name(buffer, count) == NULL)
+        return copy_bytes(c->file, path, from, buffer, sizeof buffer, count);
+    const off_t before = size_of(c->file);
+    const int compressed = open_unnamed();
+    decompress(c->file, path, compressed, copy_bytes(compressed, path, from, buffer, sizeof buffer, count));
+    close(compressed);
+    return (size_t)(size_of(c->file) - before);
 }
 
 static void add_document(text_copy *c, size_t bytes)
@@ -167,7 +214,7 @@ static void copy_word(text_copy *c, const char *word)
 
 /* -- opening -- */
 
-/* Maps the word if it is a regular file. */
+/* Maps the word if it is a regular file that is not compressed. */
 static bool map_word(const char *word, texts *text)
 {
     struct stat status;
@@ -176,9 +223,14 @@ static bool map_word(const char *word, texts *text)
     const int file = open_word(word, &status);
     if (status.st_size == 0)
         refuse_text(word, "it is empty");
-    *text =
-        (texts){.name = word, .bytes = map_file(word, file, (size_t)status.st_size), .count = (size_t)status.st_size};
+    const size_t bytes = (size_t)status.st_size;
+    void *memory = map_file(word, file, bytes);
     close(file);
+    if (th_compression_name(memory, bytes)) {
+        munmap(memory, bytes);
+        return false;
+    }
+    *text = (texts){.name = word, .bytes = memory, .count = bytes};
     return true;
 }
 

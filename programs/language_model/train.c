@@ -9,7 +9,7 @@
 
 static bool force, only_memory, quiet, other_tokenizer;
 static bool tuning;       /* the subcommand is tune */
-static bool has_examples; /* the words are files with examples, one in a line */
+static bool has_examples; /* the words are files with examples */
 
 enum { MARKED_LENGTH = 513 };           /* the smallest default length of windows of documents, and the last target */
 static int64_t longest_document_tokens; /* tokens of the longest document */
@@ -37,7 +37,8 @@ static void detect_kind(const texts *text)
     const size_t examples = count_example_documents(text);
     const bool all_are_examples = examples == text->documents;
     if (tuning && !has_examples && examples > 0 && !all_are_examples)
-        refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
+        refuse(PROGRAM, "some of the files have examples (JSON or tables) and others are texts; give one kind only",
+               "");
     if (tuning)
         has_examples = has_examples || all_are_examples;
     else if (all_are_examples && chosen.from)
@@ -257,7 +258,10 @@ static const char train_help[] =
 static const char tune_help[] =
     "language_model tune FOLDER DATA... [RUN] [OPTION...]\n"
     "Trains the model in a transformers folder further, and writes a run to the folder RUN, the last word (default,\n"
-    "after one DATA: run). DATA is a file with an example in each line (.jsonl):\n"
+    "after one DATA: run). DATA is a file with examples: JSON (lines, an array, objects in several lines), or a table "
+    "with\n"
+    "a header (CSV, TSV), also compressed with gzip or zstd. An example is one of these, or has other names that\n"
+    "docs/instructions.md lists, such as instruction and output:\n"
     "    {\"prompt\": \"...\", \"completion\": \"...\"}\n"
     "    {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": \"assistant\", \"content\": "
     "\"...\"}]}\n"

@@ -14,13 +14,11 @@ const program_option *tuning_options(const program_option *more);
 void choose_steps(const trainer *t, bool tuning);
 
 /* -- data.c -- */
-/* Returns whether a path is a file with lines of JSON, by its name. */
+/* Returns whether a path is a file with examples, by its name: JSON or a table, perhaps compressed. */
 bool has_examples_ending(const char *path);
-/* Returns how many of the texts begin with an example, an object of JSON. If all texts do, they are examples, whatever
- * their names are. */
+/* Returns how many of the texts begin with examples. If all texts do, they are examples, whatever their names are. */
 size_t count_example_documents(const texts *text);
-/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message for a text that
- * looks like a table or JSON. */
+/* Ends the program if a text is a file that is not a text. Prints a message for a text that looks like JSON. */
 void check_texts(const texts *text);
 /* Writes the name of a document for messages: the word of the command line, with a number if the word has several
  * documents. */

@@ -11,7 +11,7 @@
 # --build DIR  builds in this directory instead of build-aarch64; kernels uses its subdirectory core
 # --fresh      downloads the libraries again
 #
-# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, utf8proc, Check, OpenBLAS) are packages of this machine's Debian.
+# Installs the compiler and QEMU. The libraries for aarch64 (jansson, utf8proc, zlib, libzstd, PCRE2, Check, OpenBLAS) are packages of this machine's Debian.
 # cross.sh downloads them to $XDG_CACHE_HOME/tapehead and does not install them. It uses the mirror of this machine's apt, or
 # DEBIAN_MIRROR from the environment. Exits with 77 and prints the reason if a download fails.
 set -eu
@@ -21,7 +21,7 @@ here=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 
 build=$here/build-aarch64 fresh=
 # The libraries for the models library; then what only tests need.
-libraries="libjansson-dev libjansson4 libutf8proc-dev"
+libraries="libjansson-dev libjansson4 libutf8proc-dev zlib1g-dev zlib1g libzstd-dev libzstd1"
 shared_utf8proc() { # shared_utf8proc DEBIAN: its package
     if [ "$1" = bookworm ]; then echo libutf8proc2; else echo libutf8proc3; fi
 }
@@ -100,7 +100,7 @@ download() {
     mv -T "$work/root" "$libraries_root"
     rm -rf --one-file-system "$work"
 }
-[ -e "$libraries_root/usr/include/utf8proc.h" ] || {
+[ -e "$libraries_root/usr/include/zstd.h" ] || {
     rm -rf --one-file-system "$libraries_root"
     download
 }
@@ -130,7 +130,7 @@ case $what in
 build)
     configure "$build" -DTAPEHEAD_TESTS=OFF
     compile "$build"
-    printf 'The programs are in %s and %s. The other computer needs the Debian packages libgomp1, libjansson4 and %s.\n' \
+    printf 'The programs are in %s and %s. The other computer needs the Debian packages libgomp1, libjansson4, zlib1g, libzstd1 and %s.\n' \
         "$build/programs" "$build/examples" "$(shared_utf8proc "$debian")"
     print_next cross.sh --build "$build" aarch64 kernels
     ;;

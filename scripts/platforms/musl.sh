@@ -64,8 +64,9 @@ build_libraries() {
 configure() {
     directory=$1
     shift
+    # zlib and libzstd are this machine's, for glibc.
     PKG_CONFIG_LIBDIR=$libraries/lib/pkgconfig PKG_CONFIG_PATH='' cmake -S "$here" -B "$directory" -DCMAKE_C_COMPILER=musl-gcc \
-        -DCMAKE_PREFIX_PATH="$libraries" -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_WERROR=ON "$@"
+        -DCMAKE_PREFIX_PATH="$libraries" -DTAPEHEAD_COMPRESSION=OFF -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_WERROR=ON "$@"
 }
 # compile DIRECTORY [TARGET...]
 compile() {

@@ -137,6 +137,11 @@ START_TEST(refused_messages)
 }
 END_TEST
 
+#define NEAREST                                                                                                        \
+    "; the nearest format is {\"messages\": [{\"role\": \"user\", \"content\": \"a text\"}, {\"role\": "               \
+    "\"assistant\", "                                                                                                  \
+    "\"content\": \"a text\"}]}"
+
 START_TEST(instructions)
 {
     static const char needs[] =
@@ -173,18 +178,15 @@ START_TEST(instructions)
          "message 1 of \"prompt\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it has no fields"},
         {"{\"messages\": {}}", "\"messages\" must be an array of messages, and not empty; it is an object"},
         {"{\"tools\": \"x\", \"text\": \"a\"}", "\"tools\" is a text; it must be an array"},
-        {"{\"tools\": [{}], \"text\": \"a\"}", "the chat template is of a known kind, which does not write \"tools\""},
-        {"{\"a\": 1, \"b\": false, \"c\": \"\"}",
-         "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
-         "messages), or with \"text\"; this one has \"a\" (a number), \"b\" (false) and \"c\" (a text)"},
+        {"{\"tools\": [{}], \"text\": \"a\"}",
+         "the chat template is of a known kind, which does not write \"tools\"; remove them"},
+        {"{\"a\": 1, \"b\": false, \"c\": \"\"}", "it has \"a\" (a number), \"b\" (false) and \"c\" (a text)" NEAREST},
         {"{\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1, \"e\": 1, \"f\": 1}",
-         "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
-         "messages), or with \"text\"; this one has \"a\" (a number), \"b\" (a number), \"c\" (a number), \"d\" (a "
-         "number), \"e\" (a number) and \"f\" (a number)"},
+         "it has \"a\" (a number), \"b\" (a number), \"c\" (a number), \"d\" (a number), \"e\" (a number) and \"f\" (a "
+         "number)" NEAREST},
         {"{\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1, \"e\": 1, \"f\": 1, \"g\": 1}",
-         "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
-         "messages), or with \"text\"; this one has \"a\" (a number), \"b\" (a number), \"c\" (a number), \"d\" (a "
-         "number), \"e\" (a number), \"f\" (a number) and 1 more"},
+         "it has \"a\" (a number), \"b\" (a number), \"c\" (a number), \"d\" (a number), \"e\" (a number), \"f\" (a "
+         "number) and 1 more" NEAREST},
         {"{\"prompt\": \"a\", \"completion\": \"\"}",
          "nothing in this example counts: it has no answer of the assistant, or an empty completion"},
         {"{\"messages\": [{\"role\": \"x\", \"content\": \"a\"}]}",

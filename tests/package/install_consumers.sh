@@ -87,7 +87,7 @@ if [ "$what" = core ]; then
     say "the core alone"
     ! find "$prefix/include" "$lib" | grep -E 'models|tokenizer' || fail "this belongs to the models library"
     ! pkg-config --exists tapehead_models || fail "pkg-config finds tapehead_models"
-    ! ldd "$lib/libtapehead.so" | grep -E 'jansson|pcre|utf8proc' || fail "the core needs these libraries"
+    ! ldd "$lib/libtapehead.so" | grep -E 'jansson|pcre|utf8proc|libz' || fail "the core needs these libraries"
 else
     consume tapehead_models consumer_models/main.c "$work/weights"
 

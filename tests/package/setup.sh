@@ -61,15 +61,15 @@ rm "$work/first/apt-get"
 stand_in cmake 'echo "cmake version 3.18.4"'
 PATH=$work/all refuses demo "cmake: $work/first/cmake is \"cmake version 3.18.4\"; 3.22 or later is needed" "There is no apt-get here"
 
-# The core and the demo need neither jansson nor utf8proc. Only processes and tests need MPI.
+# The core and the demo need none of the libraries that the models library uses. Only processes and tests need MPI.
 stand_in apt-get 'exit 1'
 rm "$work/first/cmake"
-stand_in cc 'case $* in *-ljansson* | *-lutf8proc*) echo "not found"; exit 1 ;; *) exit 0 ;; esac'
+stand_in cc 'case $* in *-ljansson* | *-lutf8proc* | *-lz*) echo "not found"; exit 1 ;; *) exit 0 ;; esac'
 stand_in mpicc 'exit 1'
 stand_in ldconfig 'echo "libopenblas.so.0 (libc6) => /lib/libopenblas.so.0"'
 PATH="$work/first:$PATH" "$setup" demo
-refuses models "Missing for Tapehead's models: libjansson-dev libutf8proc-dev"
-refuses mpi "Missing for Tapehead's mpi: libjansson-dev libutf8proc-dev libopenmpi-dev"
+refuses models "Missing for Tapehead's models: libjansson-dev libutf8proc-dev zlib1g-dev libzstd-dev"
+refuses mpi "Missing for Tapehead's mpi: libjansson-dev libutf8proc-dev zlib1g-dev libzstd-dev libopenmpi-dev"
 
 # Only cross.sh needs a cross compiler and an emulator.
 for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64 qemu-aarch64-static; do

@@ -45,7 +45,7 @@ compare exported declared "a public function of the core"
 compare exported_private declared_private "a private function of the core"
 grep -vE "@@TAPEHEAD_($soversion|PRIVATE_$version)\$" "$work/all" && wrong "exported with another version"
 echo "$(wc -l <"$work/exported") public and $(wc -l <"$work/exported_private") private functions exported by $(basename "$core")"
-if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre|utf8proc'; then
+if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre|utf8proc|libz'; then
     wrong "the core needs a library of the models library"
 fi
 

@@ -108,8 +108,24 @@ expect 0 '' "$program" train examples run --from model --steps 1 --sample-tokens
 rm -r run
 expect 0 'tune reads examples' "$program" train data.jsonl run --from model --steps 1 --sample-tokens 0 --quiet
 rm -r run
-printf '[\n{"text": "a"},\n{"text": "b"}\n]\n' >array.json
-expect 1 'array.json is a JSON array' tune model array.json run
+# -- formats: an array in several lines, a table, compressed files, in a pipe, and in a folder; all have the same tokens --
+{ echo '[' && sed 's/"completion"/\n    &/; $!s/$/,/' data.jsonl && echo ']'; } >array.json
+{ echo 'prompt,completion' && sed 's/.*"prompt": "\(.*\)", "completion": "\(.*\)"}/\1,"\2"/' data.jsonl; } >table.csv
+sed 's/,/\t/' table.csv >table.tsv
+gzip -c data.jsonl >data.jsonl.gz && gzip -c table.csv >packed
+for file in array.json table.csv table.tsv data.jsonl.gz packed; do
+    tune_and_count $file run
+    expect 0 'loss=[0-9.]* perplexity=[0-9.]* tokens=200' "$program" eval model --text $file
+done
+tune_and_count - run <data.jsonl.gz
+mkdir packed_examples && cp data.jsonl.gz packed_examples/1 && tune_and_count packed_examples run
+gzip -c text >text.gz
+expect 0 'loss=' "$program" eval model --text text.gz
+sed -n 's/.*\(loss=[^ ]*\).*/\1/p' said | cmp - loss_model || fail "a compressed text has another loss"
+head -c 100 data.jsonl.gz >cut.jsonl.gz
+expect 1 'cut.jsonl.gz: the file ends within its compressed data' tune model cut.jsonl.gz run
+printf '{"question": "a"}\n{"text": "b"}\n{"question": "b"}\n' >mixed.jsonl
+expect 1 'and "answer" is missing (2 such). In all, 2 of 3 examples have faults' tune model mixed.jsonl run
 printf '\377\376{\000' >wide.jsonl
 expect 1 'wide.jsonl is UTF-16' tune model wide.jsonl run
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "{\"prompt\": \"%0500d\", \"completion\": \"a\"}\n", i }' | head -n 3 >long.jsonl

@@ -115,7 +115,7 @@ expect 0 "parameters_crc32c=" "$program" resume part --quiet
 
 # -- wrong data and folders --
 echo '{"prompt": 3}' >bad.jsonl
-expect 1 'bad.jsonl, line 1: an example is an object with' tune bad.jsonl wrong
+expect 1 'bad.jsonl, line 1: it has "prompt" (a number); the nearest format is' tune bad.jsonl wrong
 printf '{"text": "a"}\n{"text": \n' >bad.jsonl
 expect 1 'bad.jsonl, line 2' tune bad.jsonl wrong
 echo '{"text": "one example"}' >bad.jsonl

@@ -103,27 +103,15 @@ expect 0 'steps=40 ' "$program" tune endless letters.jsonl letters --quiet --bat
 grep -q '"end token": -1' letters/config.json || fail "the model has an end token"
 printf 'User: a\n\nAssistant: b' | cmp - letters/samples/step_0000040.txt || fail "a sample does not end: $(cat letters/samples/step_0000040.txt)"
 
-# -- data that only looks like a text: a table of examples, objects in several lines, other fields, files without a text --
-awk 'BEGIN { print "\"Prompt\",completion"; for (i = 0; i < 60; i++) printf "cat %d is, red\n", i }' >table.csv
-expect 1 'table.csv is a table with the columns prompt and completion; tune reads lines like {"prompt"' tune table.csv other
-sed 's/,/\t/g' table.csv >table.txt
-expect 1 'the text is a table with the columns prompt and completion' sh -c '"$@" <table.txt' - "$program" tune model - other
-command=$(tune table.csv other 2>&1 | sed -n 's/^  python3/python3/p')
-[ -n "$command" ] || fail "no command"
-if command -v python3 >/dev/null; then
-    sed '1s/.*/prompt,completion/' table.csv | sh -c "$(echo "$command" | sed 's/ <table.csv >data.jsonl//')" >converted.jsonl
-    expect 0 'steps=1 ' tune converted.jsonl converted --steps 1 --sample-tokens 0
-fi
+# -- data of other kinds: tables with other columns, other fields, files without a text --
 printf 'height,width\n%s\n' "$(cat text)" >numbers.csv
-expect 0 'numbers.csv looks like a table, and tune trains on its text as it is' tune numbers.csv numbers --steps 1 --sample-tokens 0
+expect 1 'numbers.csv: it has "height" (a text) and "width" (a text); the nearest format is {"question"' tune numbers.csv other
 printf '{"a": 1}\n%s\n' "$(cat text)" >other_json
 expect 0 'other_json looks like JSON, and tune trains' tune other_json others --steps 1 --sample-tokens 0
-printf '{\n  "prompt": "a",\n  "completion": "b"\n}\n' >pretty
-expect 1 'pretty, line 1: its object continues to line 4; each line must have one whole example' tune pretty other
-echo '{"question": "a", "answer": "b"}' >fields
-expect 1 'fields, line 1: an example is .*; this one has "question" (a text) and "answer" (a text)' tune fields other
-gzip -c data.jsonl >packed
-expect 1 'packed is compressed (gzip)' tune packed other
+echo '{"question": "a", "reply": "b"}' >fields
+expect 1 'fields, line 1: it has "question" (a text) and "reply" (a text); .* and "answer" is missing' tune fields other
+printf 'PK\003\004' >packed
+expect 1 'packed is a ZIP archive or a spreadsheet; tune reads texts, JSON and tables' tune packed other
 [ ! -e other ] || fail "refused data leaves a folder: $(ls -a other)"
 
 # -- a second signal during the first evaluation ends the program at once, and leaves nothing of the run --

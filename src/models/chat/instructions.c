@@ -1,15 +1,15 @@
-/* Instruction data: lines of JSON become tokens with marks. */
+/* Instruction data: examples become tokens with marks. */
 #include <string.h>
 
 #include "models/chat/chat.h"
+#include "models/chat/examples.h"
 #include "models/files/json.h"
 #include "models/files/json_build.h"
 #include "models/text/grow.h"
 
 static const char operation[] = "instructions";
-enum { MAX_LINE = 64 << 20, DEPTH = 64 };
 
-/* One line and where its tokens go. */
+/* One example and where its tokens go. */
 typedef struct example {
     th_context *ctx;
     const th_chat_template *chat;
@@ -24,38 +24,6 @@ static th_status refuse(const example *e, const char *problem)
     return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, problem);
 }
 
-/* -- what a value is, for messages -- */
-
-static const char *json_kind_name(const json_t *value)
-{
-    static const char *const kinds[] = {"an object", "an array", "a text", "a number",
-                                        "a number",  "true",     "false",  "null"};
-    return kinds[json_typeof(value)];
-}
-
-/* Writes the names and kinds of an object's fields: "question" (a text), "answers" (an array) and 2 more. */
-static void list_fields(const json_t *object, char *list, size_t bytes)
-{
-    enum { MOST = 6 };
-    char quoted[TH_QUOTED];
-    const size_t count = json_object_size(object);
-    size_t i = 0, at = 0;
-    for (void *field = json_object_iter((json_t *)(uintptr_t)object); field && i < MOST; i++) {
-        at += (size_t)snprintf(list + at, bytes - at, "%s\"%s\" (%s)",
-                               i == 0          ? ""
-                               : i + 1 < count ? ", "
-                                               : " and ",
-                               th_quote(json_object_iter_key(field), quoted),
-                               json_kind_name(json_object_iter_value(field)));
-        field = json_object_iter_next((json_t *)(uintptr_t)object, field);
-    }
-    if (count > MOST)
-        snprintf(list + at, bytes - at, " and %zu more", count - MOST);
-    else if (count == 0)
-        snprintf(list, bytes, "no fields");
-}
-enum { FIELDS = 6 * (TH_QUOTED + 20) + 40 }; /* bytes of such a list */
-
 /* -- messages -- */
 
 typedef struct message_list {
@@ -69,19 +37,60 @@ static bool is_used(const json_t *value)
     return value && !json_is_null(value) && !(json_is_array(value) && json_array_size(value) == 0);
 }
 
-/* Appends the messages of an array. */
-static th_status add_messages(const example *e, const json_t *array, const char *name, message_list *list)
+/* Returns the text of a part of a content, such as {"type": "text", "text": "a text"}; NULL: it has another type. */
+static const char *text_of_part(const json_t *part)
 {
-    char problem[FIELDS + 200], fields[FIELDS];
-    const json_t *value;
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const json_t *text = json_object_get(part, "text");
+    if (type == NULL || strcmp(type, "text") != 0)
+        return json_string_value(part);
+    return json_string_value(text ? text : json_object_get(part, "value"));
+}
+
+/* Replaces the content of a message, if it is an array of texts, with the texts one after the other. */
+static th_status join_parts(const example *e, json_t *message, size_t i, const char *name)
+{
+    const json_t *parts = json_object_get(message, "content"), *part;
+    char problem[TH_PROBLEM];
+    th_text text = {0};
+    size_t at;
+    bool complete = true;
+    if (!json_is_array(parts))
+        return TH_OK;
+    json_array_foreach (parts, at, part) {
+        const char *words = text_of_part(part);
+        if (words == NULL) {
+            snprintf(problem, sizeof problem,
+                     "part %zu of message %zu of \"%s\" is not a text: it must be like {\"type\": \"text\", \"text\": "
+                     "\"a text\"}",
+                     at + 1, i + 1, name);
+            th_text_free(&text);
+            return refuse(e, problem);
+        }
+        complete = complete && th_chat_append(&text, words, strlen(words));
+    }
+    complete = complete &&
+               json_object_set_new(message, "content", json_stringn(text.bytes ? text.bytes : "", text.count)) == 0;
+    const size_t bytes = text.count;
+    th_text_free(&text);
+    return complete ? TH_OK : th_fail_memory(e->ctx, operation, bytes);
+}
+
+/* Appends the messages of an array. */
+static th_status add_messages(const example *e, json_t *array, const char *name, message_list *list)
+{
+    char problem[TH_PROBLEM], fields[TH_FIELDS];
+    json_t *value;
     size_t i;
     if (!json_is_array(array) || json_array_size(array) == 0) {
         snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty; it is %s", name,
-                 json_is_array(array) ? "empty" : json_kind_name(array));
+                 json_is_array(array) ? "empty" : th_example_kind_name(array));
         return refuse(e, problem);
     }
     json_array_foreach (array, i, value) {
         const char *role = json_string_value(json_object_get(value, "role"));
+        if (join_parts(e, value, i, name) != TH_OK)
+            return th_error_code(e->ctx);
         const json_t *content = json_object_get(value, "content");
         if (is_used(json_object_get(value, "tool_calls"))) {
             snprintf(problem, sizeof problem, "message %zu of \"%s\" calls tools, which are not supported", i + 1,
@@ -90,11 +99,11 @@ static th_status add_messages(const example *e, const json_t *array, const char 
         }
         if (role == NULL || !json_is_string(content)) {
             if (json_is_object(value))
-                list_fields(value, fields, sizeof fields);
+                th_example_list_fields(value, fields);
             snprintf(problem, sizeof problem,
                      "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it %s %s",
                      i + 1, name, json_is_object(value) ? "has" : "is",
-                     json_is_object(value) ? fields : json_kind_name(value));
+                     json_is_object(value) ? fields : th_example_kind_name(value));
             return refuse(e, problem);
         }
         if (!TH_GROW(list->message, list->capacity, list->count + 1))
@@ -260,29 +269,17 @@ static th_status encode_whole_text(const example *e, const char *text)
     return th_add_marks(e->marks, 0, e->tokens->count - from) ? TH_OK : th_fail_memory(e->ctx, operation, from);
 }
 
-/* -- lines -- */
+/* -- examples -- */
 
-static th_status refuse_fields(const example *e, const json_t *object)
-{
-    char fields[FIELDS], problem[FIELDS + 250];
-    list_fields(object, fields, sizeof fields);
-    snprintf(
-        problem, sizeof problem,
-        "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
-        "messages), or with \"text\"; this one has %s",
-        fields);
-    return refuse(e, problem);
-}
-
+/* Encodes an example with a form (th_example_read). */
 static th_status encode_object(const example *e, const json_t *object)
 {
     json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt");
     json_t *completion = json_object_get(object, "completion"), *tools = json_object_get(object, "tools");
-    const json_t *text = json_object_get(object, "text");
     if (json_is_string(tools))
         return refuse(e, "\"tools\" is a text; it must be an array");
     if (e->chat->program == NULL && json_array_size(tools) > 0)
-        return refuse(e, "the chat template is of a known kind, which does not write \"tools\"");
+        return refuse(e, "the chat template is of a known kind, which does not write \"tools\"; remove them");
     tools = json_array_size(tools) > 0 ? tools : NULL;
     if (messages && !json_is_null(messages))
         return encode_conversation(e, messages, tools);
@@ -290,9 +287,7 @@ static th_status encode_object(const example *e, const json_t *object)
         return encode_message_pair(e, prompt, completion, tools);
     if (json_is_string(prompt) && json_is_string(completion))
         return encode_text_pair(e, json_string_value(prompt), json_string_value(completion));
-    if (json_is_string(text))
-        return encode_whole_text(e, json_string_value(text));
-    return refuse_fields(e, object);
+    return encode_whole_text(e, json_string_value(json_object_get(object, "text")));
 }
 
 /* Checks the marks of the new tokens, and marks the first one. */
@@ -309,8 +304,23 @@ static th_status check_targets(const example *e, size_t from)
     return TH_OK;
 }
 
+/* Encodes an example with any known fields. Without an error it has a token that counts. */
+static th_status encode_example(const example *e, json_t *object)
+{
+    char problem[TH_PROBLEM];
+    const size_t from = e->tokens->count;
+    json_t *known = th_example_read(e->ctx, object, problem);
+    th_status status = known ? encode_object(e, known) : problem[0] ? refuse(e, problem) : th_error_code(e->ctx);
+    if (status == TH_OK)
+        status = check_targets(e, from);
+    json_decref(known);
+    if (status != TH_OK)
+        e->tokens->count = e->marks->count = from;
+    return status;
+}
+
 /* Refuses a line that does not begin with an object, or has more than one. The rest is checked while it is read. */
-static th_status check_line(const example *e, const char *line, size_t bytes)
+static th_status check_object(const example *e, const char *line, size_t bytes)
 {
     const char *end = line + bytes, *first = th_json_skip_space(line, end);
     const char *after = th_json_value_end(line, end);
@@ -328,6 +338,17 @@ static th_status check_line(const example *e, const char *line, size_t bytes)
     return refuse(e, problem);
 }
 
+/* Encodes an example of JSON. */
+static th_status encode_text_of_object(const example *e, const char *text, size_t bytes)
+{
+    const th_json_source json = {e->ctx, operation, e->source};
+    const th_json_limits limits = {.bytes = TH_MAX_EXAMPLE, .depth = TH_EXAMPLE_DEPTH};
+    json_t *object = check_object(e, text, bytes) == TH_OK ? th_json_read(&json, text, bytes, &limits) : NULL;
+    const th_status status = object ? encode_example(e, object) : th_error_code(e->ctx);
+    json_decref(object);
+    return status;
+}
+
 th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const char *line, size_t bytes,
                                 const char *source, th_token_list *tokens, th_text *marks)
 {
@@ -337,60 +358,66 @@ th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *toke
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation,
                        "needs a tokenizer, a line, and lists of tokens and marks of the same length");
     const example e = {chat->ctx, chat, tokenizer, source ? source : "the line", tokens, marks};
-    const th_json_source json = {chat->ctx, operation, e.source};
-    const th_json_limits limits = {.bytes = MAX_LINE, .depth = DEPTH};
-    const size_t from = tokens->count;
-    json_t *value = check_line(&e, line, bytes) == TH_OK ? th_json_read(&json, line, bytes, &limits) : NULL;
-    if (value == NULL)
-        return th_error_code(chat->ctx);
-    th_status status = encode_object(&e, value);
-    if (status == TH_OK)
-        status = check_targets(&e, from);
-    json_decref(value);
-    if (status != TH_OK)
-        tokens->count = marks->count = from;
+    return encode_text_of_object(&e, line, bytes);
+}
+
+/* -- whole texts -- */
+
+/* Encodes a record of the text. */
+static th_status encode_record(const example *e, const th_example_reader *reader, const th_example_part *record)
+{
+    const char *problem = record->problem;
+    if (problem == NULL && reader->columns == NULL)
+        return encode_text_of_object(e, record->text, record->bytes);
+    /* a row takes less than 4 times its bytes, and the names of its columns no memory */
+    const size_t memory = 4 * record->bytes;
+    if (problem == NULL && th_count_memory(e->ctx, memory, operation))
+        return th_error_code(e->ctx);
+    json_t *row = problem ? NULL : th_example_row(reader, record, &problem);
+    const th_status status = row       ? encode_example(e, row)
+                             : problem ? refuse(e, problem)
+                                       : th_fail_memory(e->ctx, operation, memory);
+    if (record->problem == NULL)
+        th_uncount_memory(e->ctx, memory);
+    json_decref(row);
     return status;
 }
-
 /* -- whole files -- */
 
-static bool is_blank(const char *line, size_t bytes)
+/* Refuses texts that are not UTF-8. */
+static th_status check_encoding(th_context *ctx, const char *text, size_t bytes, const char *name)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
-            return false;
-    return true;
-}
-
-/* Refuses files that are not lines of JSON at all, with a reason that the error of the first line does not give. */
-static th_status check_kind(th_context *ctx, const char *text, size_t bytes, const char *name)
-{
-    size_t first = 0;
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         return th_fail(ctx, TH_ERROR_VALUE, operation, "%.300s is UTF-16; convert it to UTF-8", name);
-    while (first < bytes && (is_blank(text + first, 1) || text[first] == '\n'))
-        first++;
-    if (first < bytes && text[first] == '[')
-        return th_fail(ctx, TH_ERROR_VALUE, operation,
-                       "%.300s is a JSON array; write each of its examples as an object in a line of its own", name);
     return TH_OK;
 }
 
-/* Says that the value of a line continues in a later line, after the error that its text ends too early. after: the
- * texts of the lines behind it. */
-static th_status name_later_line(const example *e, const char *line, size_t bytes, const char *after, int64_t number)
+/* Returns an object with the columns of a table, which are empty texts. Returns NULL if memory runs out. */
+static json_t *make_columns(const th_example_reader *reader)
 {
-    const char *end = th_json_value_end(line, line + bytes) ? NULL : th_json_value_end(line, after);
-    char problem[200];
-    if (end == NULL)
-        return th_error_code(e->ctx);
-    for (const char *at = line; at < end; at++)
-        number += *at == '\n';
-    snprintf(problem, sizeof problem,
-             "its object continues to line %lld; each line must have one whole example (`jq -c .` writes objects so)",
-             (long long)number);
-    th_error_clear(e->ctx);
-    return refuse(e, problem);
+    json_t *columns = json_object(), *name;
+    bool complete = columns != NULL;
+    size_t i;
+    json_array_foreach (reader->columns, i, name)
+        complete = complete && (json_string_length(name) == 0 ||
+                                json_object_set_new(columns, json_string_value(name), json_string("")) == 0);
+    if (complete)
+        return columns;
+    json_decref(columns);
+    return NULL;
+}
+
+/* Refuses a table without known columns. Its rows need not be read. */
+static th_status check_columns(const example *e, const th_example_reader *reader)
+{
+    json_t *columns = reader->columns ? make_columns(reader) : NULL;
+    th_status status = TH_OK;
+    if (reader->columns && columns == NULL)
+        status = th_fail_memory(e->ctx, operation, sizeof *reader);
+    else if (columns && !th_example_has_columns(columns))
+        status = encode_example(e, columns);
+    json_decref(columns);
+    return status;
 }
 
 static void count_example(th_instruction_counts *counts, const th_token_list *tokens, const th_text *marks)
@@ -402,39 +429,105 @@ static void count_example(th_instruction_counts *counts, const th_token_list *to
         counts->targets += marks->bytes[i] == 0;
 }
 
+/* Reads all records. After the first fault nothing is written, and the other faults are collected. */
+static th_status append_records(example *e, th_example_reader *reader, const char *name, th_token_writer *writer,
+                                th_instruction_counts *counts)
+{
+    char source[400];
+    th_example_part record;
+    th_faults faults = {.kinds = 0};
+    th_status status = TH_OK;
+    int64_t examples = 0;
+    for (; status == TH_OK && faults.count < TH_MAX_FAULTS && th_examples_next(reader, &record); examples++) {
+        e->tokens->count = e->marks->count = 0;
+        e->source = source;
+        snprintf(source, sizeof source, "%.300s, line %lld", name, (long long)record.line);
+        status = encode_record(e, reader, &record);
+        if (status == TH_ERROR_VALUE || status == TH_ERROR_FILE) {
+            th_faults_take(&faults, e->ctx, source, record.line);
+            status = TH_OK;
+        } else if (status == TH_OK && faults.count == 0) {
+            status = th_token_writer_append_marked(writer, e->tokens->token, (const unsigned char *)e->marks->bytes,
+                                                   (int64_t)e->tokens->count);
+            if (status == TH_OK)
+                count_example(counts, e->tokens, e->marks);
+        }
+    }
+    return status == TH_OK && faults.count > 0 ? th_faults_fail(&faults, e->ctx, name, examples) : status;
+}
+
 th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tokenizer, const char *text, size_t bytes,
                                  const char *name, th_token_writer *writer, th_instruction_counts *counts)
 {
     th_token_list tokens = {0};
     th_text marks = {0};
     th_instruction_counts none = {0};
-    char source[400];
+    th_example_reader reader;
     if (!th_chat_usable(chat, operation))
         return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
     if (text == NULL || writer == NULL)
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text or the writer is NULL");
-    const char *at = text, *end = text + bytes;
-    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        at += 3; /* a byte order mark */
-    th_status status = check_kind(chat->ctx, at, (size_t)(end - at), name ? name : "the text");
-    for (int64_t number = 1; at < end && status == TH_OK; number++) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t count = (size_t)((newline ? newline : end) - at);
-        tokens.count = marks.count = 0;
-        snprintf(source, sizeof source, "%.300s, line %lld", name ? name : "the text", (long long)number);
-        if (!is_blank(at, count)) {
-            status = th_instruction_encode(chat, tokenizer, at, count, source, &tokens, &marks);
-            if (status == TH_ERROR_FILE)
-                status = name_later_line(&(example){.ctx = chat->ctx, .source = source}, at, count, end, number);
-            if (status == TH_OK)
-                status = th_token_writer_append_marked(writer, tokens.token, (const unsigned char *)marks.bytes,
-                                                       (int64_t)tokens.count);
-            if (status == TH_OK)
-                count_example(counts ? counts : &none, &tokens, &marks);
-        }
-        at = newline ? newline + 1 : end;
-    }
+    name = name ? name : "the text";
+    example e = {chat->ctx, chat, tokenizer, name, &tokens, &marks};
+    th_status status = check_encoding(chat->ctx, text, bytes, name);
+    const bool begun = status == TH_OK && th_examples_begin(&reader, text, bytes);
+    if (status == TH_OK && !begun)
+        status = th_fail_memory(chat->ctx, operation, sizeof reader);
+    if (status == TH_OK)
+        status = check_columns(&e, &reader);
+    if (status == TH_OK)
+        status = append_records(&e, &reader, name, writer, counts ? counts : &none);
+    if (begun)
+        th_examples_end(&reader);
     th_token_list_free(&tokens);
     th_text_free(&marks);
     return status;
+}
+
+/* -- recognizing -- */
+
+/* Whether the beginning of a text of JSON has the key of a field of examples. */
+static bool has_field(const char *text, size_t bytes)
+{
+    char key[32];
+    for (size_t i = 0; th_example_field(i); i++) {
+        snprintf(key, sizeof key, "\"%s\"", th_example_field(i));
+        if (memmem(text, bytes, key, strlen(key)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the text is an object, or an array of objects, at its beginning. */
+static bool begins_with_object(const char *at, const char *end)
+{
+    if (at < end && *at == '[')
+        at = th_json_skip_space(at + 1, end);
+    if (at == end || *at != '{')
+        return false;
+    at = th_json_skip_space(at + 1, end);
+    return at < end && *at == '"';
+}
+
+const char *th_instructions_format(const char *text, size_t bytes)
+{
+    enum { LEAST_SEARCHED = 4096, MOST_SEARCHED = 1 << 20 };
+    const char *format = NULL;
+    th_example_reader reader;
+    if (text == NULL || !th_examples_begin(&reader, text, bytes))
+        return NULL;
+    const char *first = th_json_skip_space(reader.at, reader.end);
+    if (reader.columns) {
+        json_t *columns = make_columns(&reader);
+        if (columns && th_example_has_columns(columns))
+            format = reader.delimiter == '\t' ? "TSV" : "CSV";
+        json_decref(columns);
+    } else if (begins_with_object(first, reader.end)) {
+        const char *newline = memchr(first, '\n', (size_t)(reader.end - first));
+        const int64_t line = th_smaller((newline ? newline : reader.end) - first, MOST_SEARCHED);
+        const int64_t searched = th_smaller(reader.end - first, th_larger(line, LEAST_SEARCHED));
+        format = has_field(first, (size_t)searched) ? "JSON" : NULL;
+    }
+    th_examples_end(&reader);
+    return format;
 }

@@ -9,6 +9,13 @@ static const char lines[] =
     "{\"prompt\": [{\"role\": \"user\", \"content\": \"x\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
     "\"yz\"}]}\n";
 
+/* Other formats and fields, as the lines. */
+static const char array[] = "[{\"system\": \"s\", \"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, "
+                            "{\"from\": \"gpt\", \"value\": \"b\"}]},"
+                            "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\", \"history\": [[\"d\", "
+                            "\"e\"]], \"tools\": \"[]\"}]\n";
+static const char table[] = "question,answer\n\"a\nb\",c\n";
+
 static th_status template_loaded(program_run *r)
 {
     static const char config[] = "{\"eos_token\": {\"content\": \"</s>\"}, \"model_max_length\": 1e30}";
@@ -43,6 +50,7 @@ static th_status conversation_encoded(program_run *r)
     th_text text = {0}, marks = {0};
     th_token_list tokens = {0};
     th_status status = th_error_code(r->ctx);
+    add_text(r, th_instructions_format(lines, sizeof lines - 1));
     if (status == TH_OK)
         status = th_chat_write(chat, &message, 1, NULL, &text);
     if (status == TH_OK)
@@ -70,6 +78,10 @@ static th_status lines_written(program_run *r)
     th_status status = th_error_code(r->ctx);
     if (status == TH_OK)
         status = th_instructions_append(chat, tokenizer, lines, sizeof lines - 1, "lines", writer, NULL);
+    if (status == TH_OK)
+        status = th_instructions_append(chat, tokenizer, array, sizeof array - 1, "array", writer, NULL);
+    if (status == TH_OK)
+        status = th_instructions_append(chat, tokenizer, table, sizeof table - 1, "table", writer, NULL);
     if (status == TH_OK)
         status = th_token_writer_append_marked(writer, (const int32_t[]){1, 2},
                                                (const unsigned char[]){TH_TOKEN_BEGINS, 0}, 2);
