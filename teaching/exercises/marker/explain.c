@@ -133,9 +133,10 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
     comparison c;
     char name[32];
     bool with_dy = false;
+    int64_t size = 0;
     r->state = RIGHT;
     for (int i = 0; i < subject->n_inputs; i++)
-        r->size += th_numel(s->input[i]);
+        size += th_numel(s->input[i]);
     for (int k = 0; k < OPERANDS; k++) { /* outputs first: wrong outputs explain wrong gradients */
         const int operand = k < OUTPUTS ? OUTPUT(k) : k - OUTPUTS;
         if (!comparison_of(s, st, subject, check, operand, &c, name))
@@ -160,7 +161,7 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
         describe(&c, r->sentence);
         with_dy |= operand < INPUTS;
     }
-    if (r->state == WRONG && r->size <= SMALL) {
+    if (r->state == WRONG && size <= SMALL) {
         append_inputs(s, subject, with_dy, r->sentence);
         for (int i = 0; i < STEPS && subject->step[i].name && with_dy; i++)
             append_step(s, &subject->step[i], r->sentence);

@@ -85,7 +85,6 @@ typedef struct mark_result {
     mark_state state;
     char sentence[SENTENCE]; /* the expected and the computed numbers; '\n' between lines */
     char cause[CAUSE];       /* a likely cause, or "" */
-    int64_t size;            /* elements of all inputs */
     mark_evidence evidence[OPERANDS];
 } mark_result;
 

@@ -47,7 +47,6 @@ static _Noreturn void become_runner(const mark_runner *runner, int requests, int
     for (int file = ANSWERS + 1; file <= highest + 8; file++)
         close(file);
     limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_FSIZE, 0, 0);
     limit(RLIMIT_AS, memory, memory);
     limit(RLIMIT_CPU, (rlim_t)runner->seconds, (rlim_t)runner->seconds + 1); /* SIGXCPU, then SIGKILL */
     char libraries[4096] = "LD_LIBRARY_PATH=";

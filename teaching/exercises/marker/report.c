@@ -42,17 +42,14 @@ static bool failed(const mark_report *r, int i)
     return r->result[i].state != RIGHT && r->result[i].state != NOT_RUN;
 }
 
-/* Returns the check whose numbers are printed: the smallest one that failed and stopped by itself; otherwise the first
- * one that failed. The gradient checker is printed only if all other checks are right. */
+/* Returns the check whose numbers are printed: the first one that failed, because small checks come first. The gradient
+ * checker is printed only if all other checks are right. */
 static int check_to_print(const mark_report *r)
 {
-    int best = 0;
-    for (int i = r->count - 1; i > 0; i--) {
-        const bool better = r->result[i].size > 0 && r->result[i].size <= r->result[best].size;
-        if (failed(r, i) && (best == 0 || r->result[best].size == 0 || better))
-            best = i;
-    }
-    return best;
+    for (int i = 1; i < r->count; i++)
+        if (failed(r, i))
+            return i;
+    return 0;
 }
 
 /* Returns the likely cause that says most: one that all checks agree on; otherwise what stopped a check; otherwise the
