@@ -12,7 +12,7 @@
 # --installed      uses the installed library (pkg-config tapehead): installs nothing, and compiles the marker only
 #
 # The first build of the library takes a minute or two. Exit status: 0 full marks, 1 not yet or wrong, 2 wrong option. The code that is
-# marked runs in a process of its own. On Linux it has no network, can read no files, and can write none. CC names the compiler.
+# marked runs in a separate process. On Linux it has no network, can read no files, and can write none. CC names the compiler.
 set -eu
 export LC_ALL=C # the marker reads the compiler's messages
 

@@ -107,7 +107,7 @@ _Noreturn void end_guarded(mark_state s, const char *cause, const char *format, 
 /* In the child process: ends with a sentence about the status with which the student's code ended. */
 _Noreturn void end_by_status(int status, int seconds);
 
-/* Where the student's code runs: a program of its own (runner/), in a sandbox. */
+/* Where the student's code runs: a separate program (runner/), in a sandbox. */
 typedef struct mark_runner {
     const char *program, *library;
     int seconds; /* of processor time for each check */
@@ -154,7 +154,7 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
 /* Returns whether all results are right. */
 bool all_right(const scene *s, const student *st, const mark_subject *subject, const mark_check *check);
 
-/* Stores the causes that agree with all checks: those of the exercise's checks, and a list of sentences in `causes`. */
+/* Stores the causes that agree with all checks, in each check and in r->causes. */
 void agree_on_causes(mark_report *r);
 
 /* -- reports -- */

@@ -1,11 +1,12 @@
 #!/bin/sh
-# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|cheats|sample|write: checks the exercises with scripts/exercise.sh.
+# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|cheats|autograder|sample|write: checks the exercises with scripts/exercise.sh.
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
 #   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
 #   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
 #   cheats     code that acts on the marker instead of computing: no full marks, and the next file is marked
+#   autograder Gradescope's results
 #   sample     the output in teaching/exercises/README.md
 #   write      writes the sentences of all mistakes into teaching/exercises/teacher.md
 set -eu
@@ -105,6 +106,25 @@ mistakes() {
     done
 }
 
+# Gradescope's results for a submission with one solution and one mistake.
+autograder() {
+    command -v python3 >/dev/null || return 0
+    mkdir -p "$work/grade/submission" "$work/grade/source"
+    ln -s "$source" "$work/grade/source/tapehead"
+    solve 4 "$(solution_of 4)" "$work/grade/submission/4_softmax.c"
+    sed 's/- sum/+ sum/' "$work/grade/submission/4_softmax.c" >"$work/grade/submission/4_softmax_again.c"
+    AUTOGRADER=$work/grade BUILD=$build "$source/teaching/exercises/autograder/gradescope/run_autograder"
+    python3 - "$work/grade/results/results.json" <<'END' || wrong "Gradescope's results: $(cat "$work/grade/results/results.json")"
+import json, sys
+right, other = json.load(open(sys.argv[1]))["tests"]
+assert right["score"] == right["max_score"] == 12, right
+assert other["score"] < 12 and other["output"].startswith("the sum over the row is added"), other
+END
+    rm "$work/grade/submission"/*.c
+    AUTOGRADER=$work/grade BUILD=$build "$source/teaching/exercises/autograder/gradescope/run_autograder"
+    grep '"score": 0' "$work/grade/results/results.json" >/dev/null || wrong "a submission without files"
+}
+
 # The sample in teaching/exercises/README.md is what the marker prints about this mistake.
 sample() {
     mkdir -p "$work/teaching/exercises"
@@ -130,7 +150,7 @@ write() {
 
 . "$here/incidents.sh"
 case $what in
-blanks | solutions | limits | mistakes | incidents | cheats | sample | write) "$what" ;;
+blanks | solutions | limits | mistakes | incidents | cheats | autograder | sample | write) "$what" ;;
 *) echo "unknown part $what" >&2; exit 2 ;;
 esac
 [ -z "$failed" ]

@@ -76,11 +76,11 @@ incidents() {
     # What the student prints does not mix with the report.
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' "Likely cause:" ""
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' '{"exercise":4'
-    { echo 'fprintf(stderr, "%d\n", (int)N); printf("%d\n", (int)N); fflush(stdout);'; cat "$(solution_of 4)"; } >"$work/lines"
+    { printf '%s\n' 'fprintf(stderr, "%d\n", (int)N); puts("printed"); fflush(stdout);'; cat "$(solution_of 4)"; } >"$work/lines"
     solve 4 "$work/lines" "$work/unfinished.c"
     { echo '#include <stdio.h>'; cat "$work/unfinished.c"; } >"$work/prints.c"
     exercise 4 "$work/prints.c"
-    [ "$status" -eq 0 ] && grep -x 2 "$work/err" >/dev/null || wrong "a solution that prints: $(cat "$work/out" "$work/err")"
+    [ "$status" -eq 0 ] && grep -x printed "$work/err" >/dev/null || wrong "a solution that prints: $(cat "$work/out" "$work/err")"
     # The compiler's warning is part of the report.
     expect 'double sum; for (int64_t j = 0; j < C; j++) sum += at(dy, 0, j); at(dx, 0, 0) = sum;' "the compiler warns: " ""
 
