@@ -1,19 +1,21 @@
 # TAPEHEAD_ARCHITECTURE: the architecture that the compiler builds for, or empty if the library does not support it. The compiler's
 # macros decide, so that cross compilers and flags such as -m32 count. Pointers must have 64 bits (in WebAssembly 32), and bytes
-# the little-endian order.
+# the little-endian order. The architecture i386, x86 with 32 bits, is for the two files only (scripts/amalgamate.sh).
 #
 # A further architecture needs its lines here, its instruction sets in kernels.cmake, and a file src/kernels/machine/NAME.c with
 # the tables of src/kernels/machine/isa.h.
 
 include(CheckCSourceCompiles)
 
-set(TAPEHEAD_ARCHITECTURES x86_64 aarch64 wasm32)
+set(TAPEHEAD_ARCHITECTURES x86_64 i386 aarch64 wasm32)
 set(TAPEHEAD_MACROS_x86_64 "defined __x86_64__ && defined __LP64__")
+set(TAPEHEAD_MACROS_i386 "defined __i386__")
 set(TAPEHEAD_MACROS_aarch64 "defined __aarch64__ && defined __LP64__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
 set(TAPEHEAD_MACROS_wasm32 "defined __EMSCRIPTEN__ && defined __wasm32__ && !defined __EMSCRIPTEN_PTHREADS__")
 
 # Sources in src/kernels/machine for one architecture.
 set(TAPEHEAD_SOURCES_x86_64 x86_64.c amx.c)
+set(TAPEHEAD_SOURCES_i386 i386.c)
 set(TAPEHEAD_SOURCES_aarch64 aarch64.c)
 set(TAPEHEAD_SOURCES_wasm32 wasm32.c)
 # Sources whose functions an architecture defines itself: WebAssembly has one thread and loads no libraries.

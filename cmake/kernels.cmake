@@ -10,6 +10,7 @@ include(CheckCSourceCompiles)
 # The instruction sets of each architecture (cmake/architecture.cmake), and their flags: macros of
 # src/kernels/vector/vector.h, and options of the compiler.
 set(TAPEHEAD_ISAS_x86_64 baseline avx2 avx512)
+set(TAPEHEAD_ISAS_i386 baseline)
 set(TAPEHEAD_ISAS_aarch64 neon)
 set(TAPEHEAD_ISAS_wasm32 simd128)
 

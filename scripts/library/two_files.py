@@ -11,7 +11,6 @@ from pathlib import Path
 from amalgamate import (GUARD, CMakeLists, Joiner, file_names, identifiers, macros, rename, separator, static_macros, tidy, unique_name,
                         without_comments)
 
-ISAS = {"x86_64": ("baseline", "avx2", "avx512"), "aarch64": ("neon",), "wasm32": ("simd128",)}
 # Parts that a macro leaves out: the folders or files of the core.
 PARTS = {
     "TAPEHEAD_NO_EXPORT": ("src/export/",),
@@ -23,6 +22,8 @@ HEADERS = {
     "tapehead/gradient_report.h": "TAPEHEAD_NO_CHECKER",
     "tapehead/export.h": "TAPEHEAD_NO_EXPORT",
 }
+# With TAPEHEAD_NO_FLOAT64 these kernels for float64 stay: float32 needs them for tables of angles and for stored numbers.
+NEEDED_KERNELS = ("table.c", "unary.c", "storage.c")
 # Macros whose arguments are names of kernels or members, not of functions.
 KEEP = ("TH_KERNEL", "ELEMENTWISE_KERNEL", "ELEMENTWISE_LOOP", "KERNEL", "ROWS", "ELEMENTWISE", "OPERATION", "UPDATE_RULE")
 
@@ -39,6 +40,19 @@ def target(cmake, isa):
 def options_of_gcc(contract):
     """As the options of the library's build (cmake/flags.cmake). (In a pragma -fno-math-errno has no effect.)"""
     return f'"fp-contract={contract}", "no-trapping-math"'
+
+
+def samples_of_checker(text):
+    """Leaves out the samples of operations, which only the checker reads, with the checker."""
+    text = re.sub(r'^const th_sample \w+\[\] = \{.*?^\};\n', r"#ifndef TAPEHEAD_NO_CHECKER\n\g<0>#endif\n", text, flags=re.M | re.S)
+    parts = re.split(r'(?<=\.samples =)\s+', text)
+    for i in range(1, len(parts)):
+        depth = end = 0
+        while depth > 0 or parts[i][end] not in ",}\n;":
+            depth += (parts[i][end] in "({") - (parts[i][end] in ")}")
+            end += 1
+        parts[i] = f" TH_SAMPLES({parts[i][:end]}){parts[i][end:]}"
+    return "".join(parts)
 
 
 class TwoFiles:
@@ -119,7 +133,7 @@ class TwoFiles:
         self.joiner.change = self.part_of_header
         for file in self.core:
             parts.append(separator(self.path(file)))
-            text = self.texts[file]
+            text = samples_of_checker(self.texts[file]) if "ops" in file.parts else self.texts[file]
             condition = self.condition(file)
             mapping = self.renamed[file]
             # The headers are outside the condition: other files need them too.
@@ -198,16 +212,23 @@ class TwoFiles:
                 parts.append(separator(self.path(file)))
                 includes, rest = self.split(change(file, self.texts[file]))
                 options = PRAGMAS.get(file.name)
+                use = USES[number] + (" || TH_PART == TH_PART_NEEDED" if file.name in NEEDED_KERNELS else "")
+                if file.name in PRECISIONS:
+                    use = f"{use} && !defined TAPEHEAD_NO_PRECISIONS"
                 if number > 0:
-                    parts.append(f"#if {USES[number]}\n")
+                    parts.append(f"#if {use}\n")
                 parts.append(self.joiner._join(includes, file, number > 0))
                 if number == 0:
-                    parts.append(f"#if {USES[number]}\n")
+                    parts.append(f"#if {use}\n")
+                if file.name == "table.c":
+                    rest = rest.replace('#include "kernels.def"', self.table())
                 if options:
                     parts.append(options[0])
                 parts.append(self.joiner._join(rest, file, True).strip("\n") + "\n")
                 if options:
                     parts.append(options[1])
+                if PRECISIONS.get(file.name):
+                    parts.append(f"#elif {USES[number]}\n{PRECISIONS[file.name]}")
                 parts.append("#endif\n")
         text = "".join(parts)
         # An #if around headers that are included under a condition: they keep their guards.
@@ -216,6 +237,22 @@ class TwoFiles:
         self.joiner.change = lambda path, text: text
         local = sorted({mapping.get(n, n) for n in own})
         return local, text, sorted(section_macros)
+
+    def table(self):
+        """The list of kernels for a table, with conditions for those that macros leave out."""
+        conditions = {}
+        for file in self.plain:
+            condition = "" if file.name in NEEDED_KERNELS else "TH_PART == TH_PART_ALL"
+            if file.name in PRECISIONS:
+                condition += " && !defined TAPEHEAD_NO_PRECISIONS"
+            for name in re.findall(r'^(?:void TH_KERNEL|ELEMENTWISE_\w+)\((\w+)', self.texts[file], re.M):
+                conditions.setdefault(condition, set()).add(name)
+        text = ""
+        for condition, names in sorted(conditions.items()):
+            lines = "".join(line for line in self.cmake.lists["kernels.def"].splitlines(True)
+                            if re.match(r'KERNEL\((\w+)', line).group(1) in names)
+            text += f"#if {condition}\n{lines}#endif\n" if condition else lines
+        return text
 
     def pasted(self):
         """The patterns of names that macros of the kernels make with ##, as regular expressions."""
@@ -250,7 +287,7 @@ class TwoFiles:
             for isa in self.cmake.variables["TAPEHEAD_ISAS_" + architecture]:
                 parts.append(f"#ifdef TAPEHEAD_BUILT_{isa}\n")
                 parts.append(self.instance(32, isa, "TH_PART_ALL"))
-                parts.append(self.instance(64, isa, "TH_PART_ALL"))
+                parts.append(self.instance(64, isa, "TH_PART_FLOAT64"))
                 if isa == "avx512":
                     parts.append(self.instance(32, "avx512bf16", "TH_PART_DPBF16"))
                     parts.append("#ifdef TAPEHEAD_TILES\n" + self.instance(32, "amx", "TH_PART_AMX") + "#endif\n")
@@ -288,7 +325,8 @@ class TwoFiles:
         architectures = "".join(
             f"#if {' '.join(self.cmake.variables['TAPEHEAD_MACROS_' + a])}\n#define TH_ARCHITECTURE_{a} 1\n#else\n"
             f"#define TH_ARCHITECTURE_{a} 0\n#endif\n" for a in self.cmake.variables["TAPEHEAD_ARCHITECTURES"])
-        body = (sources + separator("instances of the kernels") + self.instances() + "\n#else /* TH_INSTANCE: the kernels, once for "
+        body = (sources + separator("instances of the kernels") + self.instances()
+                + "\n#if TH_ARCHITECTURE_i386 && defined __clang__\n#pragma clang attribute pop\n#endif\n#else /* TH_INSTANCE: the kernels, once for "
                 "each element type and instruction set */\n\n"
                 + separator("the names of an instance")
                 + "#define TH_LOCAL__(name, instance) name##_##instance\n"
@@ -308,8 +346,11 @@ class TwoFiles:
 PASTED = re.compile(r'(?<![\w#])\w+(?:##\w+)+')
 # When a source of the kernels is a part of an instance.
 USES = ("TH_PART == TH_PART_ALL", "TH_PART == TH_PART_ALL && TH_REAL_BITS == 32", "TH_PART == TH_PART_SCALAR",
-        "TH_PART == TH_PART_SCALAR || (TH_PART == TH_PART_ALL && TH_REAL_BITS == 64)", "TH_PART == TH_PART_DPBF16",
-        "TH_PART == TH_PART_AMX")
+        "TH_REAL_BITS == 64", "TH_PART == TH_PART_DPBF16", "TH_PART == TH_PART_AMX")
+# Sources that TAPEHEAD_NO_PRECISIONS leaves out, with what takes their place: paths of bfloat16 parts without functions.
+PRECISIONS = {"product_int8.c": "", **{
+    f"{path}.c": f"extern const th_product_kernels TH_KERNEL(product_{path})[2];\n"
+                 f"const th_product_kernels TH_KERNEL(product_{path})[2] = {{{{0}}}};\n" for path in ("fma", "dpbf16", "amx")}}
 SCHEDULE = ('#ifndef __clang__\n#pragma GCC push_options\n#pragma GCC optimize("schedule-insns")\n#endif\n',
             '#ifndef __clang__\n#pragma GCC pop_options\n#endif\n')
 NO_SCHEDULE = ('#if !defined __clang__ && defined __aarch64__\n#pragma GCC push_options\n#pragma GCC optimize("no-schedule-insns")\n#endif\n',
@@ -334,6 +375,9 @@ TOP = """\
  *     TAPEHEAD_NO_AVX512        no kernels for AVX-512, and likewise TAPEHEAD_NO_AVX2, TAPEHEAD_NO_BASELINE
  *     TAPEHEAD_NO_EXPORT        no pages, scripts and traces of the tape
  *     TAPEHEAD_NO_CHECKER       no gradient checker
+ *     TAPEHEAD_NO_FLOAT64       no tensors of float64, and no sinusoidal positions
+ *     TAPEHEAD_NO_STORAGE_TYPES no tensors of bfloat16, float16, q8_0 and q4_0
+ *     TAPEHEAD_NO_PRECISIONS    no products in bfloat16x3, bfloat16 and int8
  *
  * With -fopenmp, limits and places of threads come from OpenMP. Threads are always the library's own.
  *
@@ -344,6 +388,9 @@ TOP = """\
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64
 #endif
 #define TAPEHEAD_CORE
 #define TAPEHEAD_VERSION "{version}"
@@ -356,8 +403,16 @@ TOP = """\
 #endif
 
 {architectures}
-#if !TH_ARCHITECTURE_x86_64 && !TH_ARCHITECTURE_aarch64 && !TH_ARCHITECTURE_wasm32
-#error "Tapehead needs Linux on x86-64 or on little-endian aarch64, or WebAssembly with one thread"
+#if !TH_ARCHITECTURE_x86_64 && !TH_ARCHITECTURE_i386 && !TH_ARCHITECTURE_aarch64 && !TH_ARCHITECTURE_wasm32
+#error "Tapehead needs Linux on x86 or on little-endian aarch64, or WebAssembly with one thread"
+#endif
+
+#if TH_ARCHITECTURE_i386 /* arithmetic in SSE2's registers: those of x87 round differently */
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("sse2"))), apply_to = function)
+#else
+#pragma GCC target("sse2,fpmath=sse")
+#endif
 #endif
 
 #if TH_ARCHITECTURE_x86_64
@@ -383,6 +438,8 @@ TOP = """\
 #ifdef TAPEHEAD_BUILT_avx512
 #define TAPEHEAD_TILES
 #endif
+#elif TH_ARCHITECTURE_i386
+#define TAPEHEAD_BUILT_baseline
 #elif TH_ARCHITECTURE_aarch64
 #define TAPEHEAD_BUILT_neon
 #else
@@ -393,14 +450,31 @@ TOP = """\
 #define TH_PART_SCALAR 2
 #define TH_PART_DPBF16 3
 #define TH_PART_AMX 4
+#define TH_PART_NEEDED 5 /* the kernels for float64 that float32 needs */
+#ifdef TAPEHEAD_NO_FLOAT64
+#define TH_PART_FLOAT64 TH_PART_NEEDED
+#else
+#define TH_PART_FLOAT64 TH_PART_ALL
+#endif
+
+#ifdef TAPEHEAD_NO_CHECKER
+#define TH_SAMPLES(...) NULL
+#else
+#define TH_SAMPLES(...) __VA_ARGS__
+#endif
 
 {system}#if TH_ARCHITECTURE_x86_64
 #include <immintrin.h>
+#elif TH_ARCHITECTURE_i386
+#include <emmintrin.h>
 #elif TH_ARCHITECTURE_aarch64
 #include <arm_neon.h>
 #endif
 
 #pragma GCC diagnostic ignored "-Wpsabi"
+/* Without some parts, functions and lists that only those parts need are not used. The compiler drops them. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-const-variable"
 #ifdef __clang__
 #pragma clang fp contract(off)
 #else

@@ -3,6 +3,7 @@
 # them. The default is every gcc and clang that is installed. For each compiler the script checks that
 #   - the front end has no warning about the source in C11 and C17, and about the header in C++17
 #   - the example examples/two_files trains to the same checksum with all instruction sets, with one, and with parts left out
+#   - for 32-bit processors (-m32) it trains to the checksum of x86-64 without fused multiply-add, if the compiler has the files for it
 #   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt).
 # Prints compile times and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
 set -eu
@@ -65,9 +66,10 @@ example() {
     start=$(date +%s)
     checks "compiling with $*" "$compiler" -O2 "$@" -c "$files/tapehead.c" -o "$folder/tapehead.o"
     seconds=$(($(date +%s) - start))
-    "$compiler" -O2 -I"$files" "$root/examples/two_files/app.c" "$folder/tapehead.o" -o "$folder/app" -lm -lpthread
-    "$folder/app" >"$folder/output" || fail "the example fails with $*"
-    say "options ${*:-(none)}: $seconds s, $(size "$folder/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code, $(tail -n 1 "$folder/output")"
+    "$compiler" "$@" -I"$files" "$root/examples/two_files/app.c" "$folder/tapehead.o" -o "$folder/app" -Wl,--gc-sections -lm -lpthread
+    strip "$folder/app" -o "$folder/app.stripped"
+    TAPEHEAD_GEMM=native "$folder/app" >"$folder/output" || fail "the example fails with $*"
+    say "options ${*:-(none)}: $seconds s, $(stat -c %s "$folder/app.stripped") bytes of program, $(size "$folder/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code, $(tail -n 1 "$folder/output")"
 }
 
 quick_tests() {
@@ -82,9 +84,17 @@ for compiler; do
     warnings
     example all
     example native -march=native -DTAPEHEAD_NATIVE
-    example smallest -Os -DTAPEHEAD_NO_EXPORT -DTAPEHEAD_NO_CHECKER -DTAPEHEAD_NO_BASELINE -DTAPEHEAD_NO_AVX512
+    example smallest -Os -ffunction-sections -fdata-sections -DTAPEHEAD_NO_BASELINE -DTAPEHEAD_NO_AVX512 -DTAPEHEAD_NO_EXPORT \
+        -DTAPEHEAD_NO_CHECKER -DTAPEHEAD_NO_FLOAT64 -DTAPEHEAD_NO_STORAGE_TYPES -DTAPEHEAD_NO_PRECISIONS
     for kind in native smallest; do
         cmp "$build/$compiler-all/output" "$build/$compiler-$kind/output" || fail "the example has other bits when it is $kind"
     done
+    small="-m32 -idirafter /usr/include/$("$compiler" -print-multiarch)"
+    # shellcheck disable=SC2086 # words
+    if printf '#include <errno.h>\nint main(void) { return errno; }\n' | "$compiler" $small -x c - -o "$build/small" 2>"$build/said"; then
+        example unfused -DTAPEHEAD_NO_AVX2 -DTAPEHEAD_NO_AVX512
+        example small $small
+        cmp "$build/$compiler-unfused/output" "$build/$compiler-small/output" || fail "the example has other bits with 32 bits"
+    fi
     quick_tests
 done

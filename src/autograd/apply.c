@@ -166,6 +166,8 @@ static th_tensor_impl *output_new(th_context *ctx, const th_op *op, const th_arr
 {
     int64_t numel;
     size_t bytes;
+    if (th_dtype_is_missing(ctx, op->name, array->dtype))
+        return NULL;
     if (!th_checked_numel(array->ndim, array->size, &numel) ||
         !th_checked_bytes(numel, th_dtype_size(array->dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, op->name, "the size of the result in bytes overflows");

@@ -138,8 +138,7 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
     th_scratch *scratch = ((const th_frame *)call)->scratch;
     const size_t offset = scratch->end;
     size_t bytes = 0;
-    if (count < 0 || (uint64_t)element > INT64_MAX || !th_checked_bytes(count, element, &bytes) ||
-        bytes > SIZE_MAX - offset)
+    if (count < 0 || element > PTRDIFF_MAX || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - offset)
         scratch->end = SIZE_MAX; /* the allocation will fail */
     else
         scratch->end = offset + bytes;

@@ -33,7 +33,7 @@ static void check_options(th_context *ctx, const th_allocator *given)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", problem);
     if (!problem && !th_machine_set_precision(&ctx->machine, options->precision))
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
-                "the precision must be float32, bfloat16x3, bfloat16 or int8; it is %d", (int)options->precision);
+                "the precision must be " TH_PRECISIONS "; it is %d", (int)options->precision);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for all processors; it is %d",
                 (int)TH_MAX_THREADS, options->threads);

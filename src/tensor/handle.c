@@ -233,6 +233,8 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
 {
     int64_t numel;
     size_t bytes;
+    if (th_dtype_is_missing(ctx, operation, dtype))
+        return NULL;
     if (!th_checked_numel(ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the size in bytes overflows");
         return NULL;

@@ -50,7 +50,7 @@ th_status th_set_precision(th_context *ctx, th_precision precision)
         return TH_ERROR_ARGUMENT;
     if (!th_machine_set_precision(&ctx->machine, precision))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "set_precision",
-                       "the precision must be float32, bfloat16x3, bfloat16 or int8; it is %d", (int)precision);
+                       "the precision must be " TH_PRECISIONS "; it is %d", (int)precision);
     return TH_OK;
 }
 

@@ -182,6 +182,8 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     bool legal = shape.ndim >= 0 && shape.ndim <= TH_MAX_DIMS;
     for (int i = 0; legal && i < shape.ndim; i++)
         legal = shape.size[i] >= 0;
+    if (th_dtype_is_missing(ctx, operation, dtype))
+        return NULL;
     if (!legal || !th_checked_numel(shape.ndim, shape.size, &numel) ||
         !th_checked_bytes(numel, th_dtype_size(dtype), &bytes)) {
         th_fail(ctx, TH_ERROR_SHAPE, operation, "a size of the parameter is negative, or its bytes overflow");
@@ -282,6 +284,8 @@ static th_status make_successor(th_tensor_impl *t, th_dtype dtype, size_t capaci
     if (!convert_sizes(t, dtype, size))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the last axis of a parameter %s is not whole blocks of %d",
                        TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS);
+    if (th_dtype_is_missing(t->ctx, operation, dtype))
+        return t->ctx->error;
     if (!th_checked_numel(t->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
     th_parameter_entry *entry = th_parameter_entry_of(t);

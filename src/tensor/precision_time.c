@@ -109,7 +109,7 @@ double th_precision_time(th_context *ctx, th_precision precision)
     if (!th_machine_set_precision(&machine[0], TH_PRECISION_FLOAT32) ||
         !th_machine_set_precision(&machine[1], precision)) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "precision_time",
-                "the precision must be float32, bfloat16x3, bfloat16 or int8; it is %d", (int)precision);
+                "the precision must be " TH_PRECISIONS "; it is %d", (int)precision);
         return 0;
     }
     double *time = &ctx->precision_time[precision];

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "kernels/random/philox.h"
+#include "kernels/wide.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
@@ -57,8 +58,6 @@ static void draw_normal(const void *shared, int64_t begin, int64_t end)
     fill->kernels->random_normal(end - begin, piece_data(fill, begin), begin, &fill->random, fill->a, fill->b);
 }
 
-__extension__ typedef unsigned __int128 uint128;
-
 /* Computes low + floor(range * u / 2^64). u is the 64 bits of words 0 and 1, or 2 and 3, of Philox counter i / 2. The
  * distribution differs from uniform by less than range / 2^64. */
 static void draw_integers(const void *shared, int64_t begin, int64_t end)
@@ -70,7 +69,7 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
         if (i % 2 == 0 || i == begin)
             th_philox_block(&fill->random, (uint32_t)block, (uint32_t)(block >> 32), words);
         const uint64_t u = (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2];
-        const uint64_t offset = (uint64_t)(((uint128)u * fill->range) >> 64);
+        const uint64_t offset = th_high_product(u, fill->range);
         const int64_t value = (int64_t)((uint64_t)fill->low + offset);
         if (fill->dtype == TH_INT32)
             ((int32_t *)fill->data)[i] = (int32_t)value;

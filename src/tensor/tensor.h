@@ -123,6 +123,23 @@ void th_handle_free_owned(th_tensor_impl *t);
 
 /* -- tensors and their memory (tensor/handle.c) -- */
 
+/* Sets an error and returns true for a type that a macro of the two files (docs/two-files.md) left out. */
+static inline bool th_dtype_is_missing(th_context *ctx, const char *operation, th_dtype dtype)
+{
+    const char *left_out = NULL;
+#ifdef TAPEHEAD_NO_FLOAT64
+    left_out = dtype == TH_FLOAT64 ? "TAPEHEAD_NO_FLOAT64" : left_out;
+#endif
+#ifdef TAPEHEAD_NO_STORAGE_TYPES
+    left_out = th_is_storage_type(dtype) ? "TAPEHEAD_NO_STORAGE_TYPES" : left_out;
+#endif
+    if (left_out)
+        th_fail(ctx, TH_ERROR_TYPE, operation, "this library was compiled without %s (%s)", th_dtype_name(dtype),
+                left_out);
+    (void)dtype;
+    return left_out != NULL;
+}
+
 /* Creates a contiguous tensor with memory. Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
 TH_PRIVATE_API th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
                                              const char *operation);

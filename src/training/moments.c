@@ -49,7 +49,7 @@ static void free_allocated(const th_optimizer *o, th_moments *m, const numbers l
 
 static void free_moments(const th_optimizer *o, th_moments *m)
 {
-    numbers list[MAX_NUMBERS];
+    numbers list[MAX_NUMBERS] = {0};
     free_allocated(o, m, list, list_numbers(o, m, list));
 }
 

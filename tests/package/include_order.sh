@@ -7,7 +7,7 @@ cd "$1/src"
 
 core='models/core'
 gguf='models/gguf/folder.h' # a GGUF file takes the place of a folder
-kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h'
+kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h kernels/wide.h'
 folders="
     kernels:
     kernels/machine:    $kernels

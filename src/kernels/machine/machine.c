@@ -71,7 +71,12 @@ const char *th_machine_detect(th_machine *machine)
 
 bool th_machine_set_precision(th_machine *machine, th_precision precision)
 {
-    if (precision < TH_PRECISION_FLOAT32 || precision > TH_PRECISION_INT8)
+#ifdef TAPEHEAD_NO_PRECISIONS
+    const th_precision last = TH_PRECISION_FLOAT32;
+#else
+    const th_precision last = TH_PRECISION_INT8;
+#endif
+    if (precision < TH_PRECISION_FLOAT32 || precision > last)
         return false;
     machine->precision = precision;
     if (machine->automatic && (precision == TH_PRECISION_BFLOAT16X3 || precision == TH_PRECISION_BFLOAT16))

@@ -29,6 +29,14 @@ const char *th_machine_detect(th_machine *machine);
  * computed, and th_context_new returns NULL. */
 bool th_machine_possible(void);
 
+/* The values that th_machine_set_precision accepts. TAPEHEAD_NO_PRECISIONS is a macro of the two files
+ * (docs/two-files.md). */
+#ifdef TAPEHEAD_NO_PRECISIONS
+#define TH_PRECISIONS "float32, because TAPEHEAD_NO_PRECISIONS left out the others"
+#else
+#define TH_PRECISIONS "float32, bfloat16x3, bfloat16 or int8"
+#endif
+
 /* Sets the precision; returns false for an invalid value. If TAPEHEAD_ISA is not set, a precision of bfloat16
  * parts selects the fastest products (paths.h). */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);

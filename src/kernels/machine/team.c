@@ -84,8 +84,8 @@ typedef struct team {
     int threads; /* that may take part in the run */
     int size;    /* threads that exist, including the caller */
     int processors;
-    int64_t last_duration;          /* duration of the last run, if threads outnumber processors */
-    _Atomic int64_t opened, closed; /* times of the last run */
+    int64_t last_duration;                      /* duration of the last run, if threads outnumber processors */
+    _Alignas(8) _Atomic int64_t opened, closed; /* times of the last run */
     atomic_bool ending;
     sem_t begun; /* posted by each new helper */
     caller *caller;
@@ -127,17 +127,24 @@ static void pause_briefly(void)
 /* The operations of futex(2). linux/futex.h defines them too, but musl comes without the kernel's headers. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
+/* The call with this program's struct timespec: on 32-bit processors time_t has 32 or 64 bits. */
+#ifdef SYS_futex_time64
+enum { FUTEX = sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex };
+#else
+enum { FUTEX = SYS_futex };
+#endif
+
 /* Sleeps while the slot has this state, at most for `max` (NULL: without limit). */
 static void sleep_while(slot *mine, uint32_t state, const struct timespec *max)
 {
-    syscall(SYS_futex, &mine->state, WAIT_PRIVATE, state, max, NULL, 0);
+    syscall(FUTEX, &mine->state, WAIT_PRIVATE, state, max, NULL, 0);
 }
 
 static bool wake_from(slot *sleeper, uint32_t state)
 {
     if (atomic_load(&sleeper->state) != state || !atomic_compare_exchange_strong(&sleeper->state, &state, AWAKE))
         return false;
-    syscall(SYS_futex, &sleeper->state, WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(FUTEX, &sleeper->state, WAKE_PRIVATE, 1, NULL, NULL, 0);
     return true;
 }
 

@@ -6,6 +6,8 @@
  * bits. */
 #include "kernels/vector/elementary_f64.h"
 
+#include "kernels/wide.h"
+
 typedef uint64_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
 
 #define ROUND 0x1.8p52 /* adding it leaves the nearest integer in the low bits */
@@ -293,8 +295,6 @@ vec vec_pow(vec x, vec y)
 /* From this angle on, angles are reduced one at a time. */
 #define LARGE_ANGLE 0x1p20
 
-__extension__ typedef unsigned __int128 uint128;
-
 /* x = (quadrant + 4 j + high + low) π/2 with |high + low| <= 1/2, for LARGE_ANGLE <= |x| < ∞. Multiplies the relevant
  * bits of 2/π by the 53 bits of x, as an integer modulo 2^128 in units of 2^-126 quadrants (Payne & Hanek 1983). */
 static void reduce_large_angle(double x, double *high, double *low, int64_t *quadrant)
@@ -331,16 +331,21 @@ static void reduce_large_angle(double x, double *high, double *low, int64_t *qua
         const uint64_t *from = two_over_pi + at / 64 + i;
         word[i] = at % 64 == 0 ? from[0] : from[0] << at % 64 | from[1] >> (64 - at % 64);
     }
-    const uint128 product = ((uint128)(mantissa * word[0]) << 64) + (uint128)mantissa * word[1] +
-                            (uint64_t)((uint128)mantissa * word[2] >> 64);
-    const uint64_t nearest = (uint64_t)((product + ((uint128)1 << 125)) >> 126);
-    const uint128 rest = product - ((uint128)nearest << 126);
-    const bool below = rest >> 127, negative = bits >> 63;
-    const uint128 magnitude = below ? -rest : rest;
+    /* the integer is upper 2^64 + lower */
+    const uint64_t last = th_high_product(mantissa, word[2]);
+    uint64_t lower = mantissa * word[1] + last;
+    uint64_t upper = mantissa * word[0] + th_high_product(mantissa, word[1]) + (lower < last);
+    const uint64_t nearest = (upper + ((uint64_t)1 << 61)) >> 62;
+    upper -= nearest << 62;
+    const bool below = upper >> 63, negative = bits >> 63;
+    if (below) {
+        lower = -lower;
+        upper = ~upper + (lower == 0);
+    }
     const uint64_t part = ((uint64_t)1 << 42) - 1;
-    const double first = (double)(int64_t)(magnitude >> 84) * 0x1p-42,
-                 second = (double)(int64_t)((uint64_t)(magnitude >> 42) & part) * 0x1p-84,
-                 third = (double)(int64_t)((uint64_t)magnitude & part) * 0x1p-126;
+    const double first = (double)(int64_t)(upper >> 20) * 0x1p-42,
+                 second = (double)(int64_t)((upper << 22 | lower >> 42) & part) * 0x1p-84,
+                 third = (double)(int64_t)(lower & part) * 0x1p-126;
     const double leading = first + second, trailing = ((first - leading) + second) + third;
     const double sign = below == negative ? 1 : -1;
     *high = sign * (leading + trailing);

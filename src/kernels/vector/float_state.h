@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __x86_64__
+#if defined __x86_64__ || defined __i386__
 #include <xmmintrin.h>
 
 typedef uint32_t th_float_state; /* MXCSR */

@@ -5,8 +5,8 @@
 
 #ifdef __aarch64__
 #include <arm_neon.h>
-#elif defined __x86_64__
-#include <immintrin.h>
+#elif defined __x86_64__ || defined __i386__
+#include <emmintrin.h>
 #endif
 
 /* Products of the low halves. */
@@ -14,7 +14,7 @@ TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
 {
 #ifdef __aarch64__
     return (vec_word)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
-#elif defined __x86_64__
+#elif defined __x86_64__ || defined __i386__
     return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
 #else
     return (a & UINT32_MAX) * (b & UINT32_MAX);
@@ -63,9 +63,9 @@ TH_INLINE vec vec_sqrt(vec x)
     return (vec)vsqrtq_f32((float32x4_t)x);
 #elif defined __aarch64__
     return (vec)vsqrtq_f64((float64x2_t)x);
-#elif defined __x86_64__ && TH_REAL_BITS == 32
+#elif (defined __x86_64__ || defined __i386__) && TH_REAL_BITS == 32
     return (vec)_mm_sqrt_ps((__m128)x);
-#elif defined __x86_64__
+#elif defined __x86_64__ || defined __i386__
     return (vec)_mm_sqrt_pd((__m128d)x);
 #else
     for (int i = 0; i < TH_REGISTER_LANES; i++)

@@ -22,7 +22,7 @@ enum {
 /* A register of columns. Lanes after the last column repeat it. */
 typedef struct column_set {
     const char *line[TH_REGISTER_LANES]; /* the first step of each column */
-#if TH_REAL_BITS == 32
+#if TH_STORED
     uint16_t scale[MOST_BLOCKS][TH_REGISTER_LANES]; /* of each block of 32 steps */
 #endif
 } column_set;
@@ -159,7 +159,7 @@ TH_INLINE void use_plain_chunk(const column_use *use, int64_t step)
 
 #endif
 
-#if TH_REAL_BITS == 32
+#if TH_STORED
 
 /* -- numbers of 16 bits -- */
 
@@ -344,7 +344,7 @@ TH_INLINE void use_chunk(int storage, bool usual, const column_use *use, int64_t
 {
     if (storage == PLAIN)
         use_plain_chunk(use, step);
-#if TH_REAL_BITS == 32
+#if TH_STORED
     else if (storage == TH_Q8_0)
         use_q8_0_chunk(usual, use, step);
     else if (storage == TH_Q4_0)
@@ -366,7 +366,7 @@ TH_INLINE void use_step(int storage, const column_use *use, int64_t step)
                 column[j] = *(const real *)(set->line[j] + step * (int64_t)sizeof(real));
             use_column(use, g, step, *(const vec *)column);
         }
-#if TH_REAL_BITS == 32
+#if TH_STORED
         else {
             uint32_t column[TH_REGISTER_LANES];
             for (int j = 0; j < TH_REGISTER_LANES; j++)
@@ -387,7 +387,7 @@ TH_INLINE bool prepare_columns(int storage, column_set *set, const char *base, i
     else
         for (int64_t j = 0; j < TH_REGISTER_LANES; j++)
             set->line[j] = base + (j < columns ? j : columns - 1) * line_bytes;
-#if TH_REAL_BITS == 32
+#if TH_STORED
     if (storage == TH_Q8_0 || storage == TH_Q4_0)
         return read_scales(set, steps / TH_BLOCK_NUMBERS,
                            (int64_t)(storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0))) ||

@@ -6,6 +6,13 @@
 #include "kernels/product_block.h"
 #include "kernels/vector/vector.h"
 
+/* Whether B may have a storage type. TAPEHEAD_NO_STORAGE_TYPES is a macro of the two files (docs/two-files.md). */
+#if TH_REAL_BITS == 32 && !defined TAPEHEAD_NO_STORAGE_TYPES
+#define TH_STORED 1
+#else
+#define TH_STORED 0
+#endif
+
 enum {
     TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_REGISTERS),
     TILE_COLUMNS = TH_TILE_COLUMNS(TH_VECTOR_BYTES, (int)sizeof(real))

@@ -2,7 +2,7 @@
  * those of storage_load. Some panels are packed together, in the order of memory. */
 #include "kernels/products/vector/load_columns.h"
 
-#if TH_REAL_BITS == 32
+#if TH_STORED
 
 enum { STORED_AHEAD = 8 }; /* rows to prefetch ahead: each may be on another page */
 
@@ -99,7 +99,7 @@ TH_INLINE void pack_stored_rows(int storage, int64_t k, int64_t n, const char *b
 void TH_KERNEL(product_pack_stored_rows)(int64_t k, int64_t n, const void *b, int b_storage, int64_t b_bytes,
                                          int64_t column, void *panels, int64_t stride)
 {
-#if TH_REAL_BITS == 32
+#if TH_STORED
     switch (b_storage) {
     case TH_BFLOAT16:
         pack_stored_rows(TH_BFLOAT16, k, n, b, b_bytes, column, panels, stride);

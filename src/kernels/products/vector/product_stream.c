@@ -61,7 +61,7 @@ typedef void direct_function(const column_set *set, const real *a, int64_t a_row
 DIRECT(plain, PLAIN, 1)
 DIRECT(plain, PLAIN, 2)
 DIRECT(plain, PLAIN, 3)
-#if TH_REAL_BITS == 32
+#if TH_STORED
 DIRECT(bfloat16, TH_BFLOAT16, 1)
 DIRECT(bfloat16, TH_BFLOAT16, 2)
 DIRECT(float16, TH_FLOAT16, 1)
@@ -74,7 +74,7 @@ static direct_function *find_direct_loop(int storage, int64_t rows)
 {
     static direct_function *const plain[TH_STREAM_ROWS] = {multiply_plain_1, multiply_plain_2, multiply_plain_3};
     switch (storage) {
-#if TH_REAL_BITS == 32
+#if TH_STORED
     case TH_BFLOAT16:
         return rows == 1 ? multiply_bfloat16_1 : rows == 2 ? multiply_bfloat16_2 : NULL;
     case TH_FLOAT16:
@@ -89,7 +89,7 @@ static direct_function *find_direct_loop(int storage, int64_t rows)
     }
 }
 
-#if TH_REAL_BITS == 32
+#if TH_STORED
 
 #define PACK(name, storage, usual)                                                                                     \
     static __attribute__((noinline)) void pack_chunk_##name(const column_use *use, int64_t step)                       \
@@ -264,7 +264,7 @@ static void stream_panels(int storage, const th_product_block *block, int64_t b_
         const real *a = (const real *)block->a + step;
         for (int p = 0; p < panels; p++)
             usual[p] = prepare_panel(storage, set + p * GROUPS, b + p * b_bytes, apart * b_bytes, columns, steps);
-#if TH_REAL_BITS == 32
+#if TH_STORED
         if (!direct_loop || (TH_FUSED && !usual[0]))
             multiply_packed(storage, usual, panels, set, (int)block->m, a, block->a_row, steps, sum);
         else
@@ -294,7 +294,7 @@ void TH_KERNEL(product_stream)(const th_product_block *block, int b_storage, int
 void TH_KERNEL(product_pack_stored)(int64_t k, int64_t n, const void *b, int b_storage, int64_t b_bytes, void *panels,
                                     int64_t stride)
 {
-#if TH_REAL_BITS == 32
+#if TH_STORED
     for (int64_t j = 0; j < n; j += TILE_COLUMNS) {
         const int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
         column_set set[GROUPS];
