@@ -8,9 +8,9 @@
 include(CheckCSourceCompiles)
 
 set(TAPEHEAD_ARCHITECTURES x86_64 i386 aarch64 wasm32)
-set(TAPEHEAD_MACROS_x86_64 "defined __x86_64__ && defined __LP64__")
+set(TAPEHEAD_MACROS_x86_64 "defined __x86_64__ && (defined __LP64__ || defined _WIN64)")
 set(TAPEHEAD_MACROS_i386 "defined __i386__")
-set(TAPEHEAD_MACROS_aarch64 "defined __aarch64__ && defined __LP64__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
+set(TAPEHEAD_MACROS_aarch64 "defined __aarch64__ && (defined __LP64__ || defined _WIN64) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
 set(TAPEHEAD_MACROS_wasm32 "defined __EMSCRIPTEN__ && defined __wasm32__ && !defined __EMSCRIPTEN_PTHREADS__")
 
 # Sources in src/kernels/machine for one architecture.

@@ -5,8 +5,11 @@
 #ifndef TH_PRIVATE_API_H
 #define TH_PRIVATE_API_H
 
-/* Protected: exported, but calls inside the core stay direct. (WebAssembly has no shared library.) */
-#if defined TAPEHEAD_CORE && !defined __wasm__
+/* Protected: exported, but calls inside the core stay direct. (WebAssembly has no shared library, and Windows
+ * no visibility.) */
+#if defined _WIN32
+#define TH_PRIVATE_API
+#elif defined TAPEHEAD_CORE && !defined __wasm__ && !defined __APPLE__
 #define TH_PRIVATE_API __attribute__((visibility("protected")))
 #else
 #define TH_PRIVATE_API __attribute__((visibility("default")))

@@ -36,6 +36,7 @@ graph() {
                 for (j = 1; j <= folders; j++)
                     if (reaches[order[i], order[k]] && reaches[order[k], order[j]])
                         reaches[order[i], order[j]] = 1
+        says["platform"] = "the operating system"
         says["kernels"] = "loops over raw memory, threads"
         says["tensor"] = "context, handles, memory,<br/>errors, random numbers"
         says["autograd"] = "recording, backward,<br/>gradient buffers"
@@ -45,7 +46,7 @@ graph() {
         says["nn"] = "modules, layers, models,<br/>cache"
         says["training"] = "optimizers, steps,<br/>schedules"
         says["export"] = "the tape as a page"
-        says["io"] = ".npy, pictures,<br/>progress, atomic files"
+        says["io"] = ".npy, pictures,<br/>progress"
         says["models/files"] = "JSON, record files"
         says["models/core"] = "the core\047s private interface"
         says["models/logs"] = "JSON and event logs"

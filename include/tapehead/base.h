@@ -15,8 +15,18 @@
 #define TH_END_DECLS
 #endif
 
+#ifdef _WIN32
+#define TH_API
+#else
 #define TH_API __attribute__((visibility("default")))
+#endif
 #define TH_MUST_CHECK __attribute__((warn_unused_result))
+/* A function with a format as printf has: the numbers of the format and of its first argument, 0 for a va_list. */
+#if defined __MINGW32__ && !defined __clang__ /* there gcc's printf is that of older C libraries */
+#define TH_FORMAT(format_number, first_argument) __attribute__((format(gnu_printf, format_number, first_argument)))
+#else
+#define TH_FORMAT(format_number, first_argument) __attribute__((format(printf, format_number, first_argument)))
+#endif
 
 TH_BEGIN_DECLS
 

@@ -176,8 +176,7 @@ TH_API void *th_call_attributes(th_call *call);
 
 /* Ends a shape rule with an error: return th_call_fail(call, TH_ERROR_SHAPE, "inner sizes differ: a is %s, b is %s",
  * ...). The message gets the operation's name and the caller's line. Returns code. */
-TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+TH_API th_status th_call_fail(th_call *call, th_status code, const char *format, ...) TH_FORMAT(3, 4);
 
 /* Writes the shape, such as "(B=2, T=4, 3)", to text (TH_SHAPE_TEXT bytes). Returns text. */
 TH_API const char *th_array_text(const th_array *array, char *text);

@@ -38,7 +38,7 @@ TH_API void th_progress_show(th_progress *bar, const char *name, double value);
 /* Shows that `step` (counted from 0) is done, on a terminal at most ten times a second. */
 TH_API void th_progress_update(th_progress *bar, int64_t step, double loss);
 /* Writes a line of text above the progress line. format has no newline at its end. */
-TH_API void th_progress_note(th_progress *bar, const char *format, ...) __attribute__((format(printf, 2, 3)));
+TH_API void th_progress_note(th_progress *bar, const char *format, ...) TH_FORMAT(2, 3);
 /* Ends the line with its last values, and frees the bar. TH_ERROR_FILE if a part could not be written. */
 TH_API th_status th_progress_end(th_progress *bar);
 

@@ -4,15 +4,14 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
+
+#include "platform/system.h"
 
 enum { DEFAULT_EVENTS = 1 << 18 };
 
 int64_t th_profile_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return th_nanoseconds_now();
 }
 
 /* -- beginning and ending -- */

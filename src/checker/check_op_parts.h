@@ -91,7 +91,7 @@ enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_MISSING_FILL = 0x3D, TH_WALL = 2
 /* Findings. */
 
 /* Notes a finding, unless there is one. */
-void th_guard_note_mistake(th_guard *guard, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_guard_note_mistake(th_guard *guard, const char *format, ...) TH_FORMAT(2, 3);
 /* Returns "forward" or "backward". */
 const char *th_kernel_name(bool backward);
 /* Writes the name of an array of the call to text, and returns text: "x1", "output 0", "the gradient of x1", "the

@@ -100,7 +100,7 @@ typedef struct sentence {
     int conditions;
 } sentence;
 
-static void add_condition(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_condition(sentence *s, const char *format, ...) TH_FORMAT(2, 3);
 static void add_condition(sentence *s, const char *format, ...)
 {
     va_list arguments;

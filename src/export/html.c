@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "io/regular_file.h"
-#include "io/system_calls.h"
 #include "io/text_file.h"
 #include "io/text_output.h"
 #include "page_script.inc"
 #include "page_style.inc"
+#include "platform/regular_file.h"
+#include "platform/system_calls.h"
 
 static const char operation[] = "tape_write_html";
 static const char first_line[] = "<!DOCTYPE html>\n<!-- Tapehead's page of a tape -->\n";

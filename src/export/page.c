@@ -9,6 +9,7 @@
 #include "export/python/script.h"
 #include "export/replay.h"
 #include "export/tape_json.h"
+#include "platform/memory_stream.h"
 
 enum {
     DEFAULT_DIFFERENCES = 256,       /* elements of a tensor that gets central differences */
@@ -96,21 +97,17 @@ static th_status describe_attributes(th_page *page)
 {
     th_context *ctx = page->listing.ctx;
     for (int64_t n = 0; n < page->listing.nodes && !ctx->error; n++) {
-        char *text = NULL;
-        size_t size = 0;
-        th_script script = {.listing = page->listing, .file = open_memstream(&text, &size)};
-        if (script.file == NULL)
+        th_memory_stream memory;
+        if (!th_memory_open(&memory))
             return th_fail_memory(ctx, "export", FUSED_TEXT);
+        th_script script = {.listing = page->listing, .file = memory.file};
         if (th_script_supports(th_listing_node(&page->listing, n)->op))
             th_script_put_attributes(&script, n);
-        const bool failed = ferror(script.file);
-        if (fclose(script.file) != 0 || failed || text == NULL) {
-            free(text);
+        if (!th_memory_close(&memory))
             return th_fail_memory(ctx, "export", FUSED_TEXT);
-        }
-        if (text[0])
-            page->attributes[n] = keep_text(page, text + strlen(", "));
-        free(text);
+        if (memory.text[0])
+            page->attributes[n] = keep_text(page, memory.text + strlen(", "));
+        free(memory.text);
     }
     return ctx->error;
 }

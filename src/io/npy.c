@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/atomic_file.h"
 #include "io/elements.h"
 #include "io/npy_header.h"
-#include "io/regular_file.h"
-#include "io/system_calls.h"
+#include "platform/atomic_file.h"
+#include "platform/regular_file.h"
+#include "platform/system_calls.h"
 #include "tapehead/npy.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"

@@ -20,7 +20,7 @@ typedef struct parser {
     char *problem; /* "" without an error; otherwise the first error */
 } parser;
 
-static void complain(parser *p, const char *format, const char *detail) __attribute__((format(printf, 2, 0)));
+static void complain(parser *p, const char *format, const char *detail) TH_FORMAT(2, 0);
 static void complain(parser *p, const char *format, const char *detail)
 {
     if (p->problem[0] == 0)

@@ -2,7 +2,7 @@
 #ifndef TH_IO_PICTURE_H
 #define TH_IO_PICTURE_H
 
-#include "io/atomic_file.h"
+#include "platform/atomic_file.h"
 #include "tapehead/picture.h"
 #include "tensor/context.h"
 

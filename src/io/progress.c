@@ -2,10 +2,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "platform/system.h"
 #include "tapehead/progress.h"
 #include "tensor/context.h"
 #include "tensor/format.h"
@@ -28,9 +26,7 @@ struct th_progress {
 
 static double seconds_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)th_nanoseconds_now();
 }
 
 static void release_progress(th_context *ctx, void *object)
@@ -62,7 +58,7 @@ th_progress *th_progress_new(th_context *ctx, const th_progress_options *options
     snprintf(bar->unit, sizeof bar->unit, "%s", options->unit ? options->unit : "samples");
     if (bar->options.plain_every == 0)
         bar->options.plain_every = options->steps == 0 ? 100 : options->steps < 20 ? 1 : options->steps / 20;
-    bar->terminal = isatty(fileno(options->file)) == 1;
+    bar->terminal = th_is_terminal(options->file);
     return bar;
 }
 
@@ -115,10 +111,9 @@ static void write_line(th_progress *bar, bool last)
     char text[512];
     format_line(bar, text, sizeof text);
     FILE *file = bar->options.file;
-    struct winsize window;
-    if (bar->terminal && ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 &&
-        window.ws_col < sizeof text)
-        text[window.ws_col - 1] = 0; /* a line that wraps cannot be rewritten */
+    const int columns = bar->terminal ? th_terminal_columns(file) : 0;
+    if (columns > 0 && columns < (int)sizeof text)
+        text[columns - 1] = 0; /* a line that wraps cannot be rewritten */
     const int written =
         bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
     bar->write_failed |= written < 0 || fflush(file) != 0;

@@ -3,7 +3,7 @@
 #ifndef TH_IO_TEXT_FILE_H
 #define TH_IO_TEXT_FILE_H
 
-#include "io/atomic_file.h"
+#include "platform/atomic_file.h"
 #include "tapehead/context.h"
 
 /* Opens f->file for writing, and sets errno to 0. After an error, th_text_file_end must not be called. Errors:

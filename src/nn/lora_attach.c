@@ -1,5 +1,4 @@
 /* Attaches adapters to the projections that the patterns match, lists them and detaches them. */
-#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "tensor/checked.h"
 #include "tensor/context.h"
 #include "tensor/format.h"
+#include "tensor/name_pattern.h"
 #include "tensor/parameter.h"
 
 static const char operation[] = "lora_attach";
@@ -53,7 +53,7 @@ static bool matches(const char *pattern, const char *name)
 {
     for (const char *tail = name; tail; tail = strchr(tail, '.')) {
         tail += tail != name; /* the dot */
-        if (fnmatch(pattern, tail, 0) == 0)
+        if (th_name_matches(pattern, tail))
             return true;
     }
     return false;

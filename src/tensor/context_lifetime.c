@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/machine/locks.h"
+#include "platform/system.h"
 #include "tensor/context.h"
 #include "tensor/contexts.h"
 #include "tensor/gradient_buffer.h"
@@ -14,14 +15,14 @@ static const size_t context_bytes = (sizeof(th_context) + 63) / 64 * 64;
 static void *default_allocate(void *user, size_t bytes)
 {
     (void)user;
-    return aligned_alloc(64, bytes);
+    return th_aligned_allocate(64, bytes);
 }
 
 static void default_release(void *user, void *memory, size_t bytes)
 {
     (void)user;
     (void)bytes;
-    free(memory);
+    th_aligned_free(memory);
 }
 
 /* Stores what is wrong with the options or the machine as the context's first error. */

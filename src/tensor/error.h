@@ -9,14 +9,13 @@
 
 /* Sets an error if none is pending: "<operation>: <sentence>; at file:line". operation may be NULL. Returns code. */
 TH_PRIVATE_API th_status th_fail(th_context *ctx, th_status code, const char *operation, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+    TH_FORMAT(4, 5);
 /* As th_fail, with a va_list. ctx may be NULL: then nothing is stored. */
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
                             va_list arguments);
 /* Sets an error in the context that this thread used last, if there is one. Another thread may free that context at
  * the same time. Returns the code of the pending error, or code without a context. */
-TH_PRIVATE_API th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+TH_PRIVATE_API th_status th_fail_last(th_status code, const char *operation, const char *format, ...) TH_FORMAT(3, 4);
 
 /* Replaces the pending error, if there is one. location may be "". */
 void th_error_set(th_context *ctx, th_status code, const char *text, const char *location);

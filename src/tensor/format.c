@@ -1,26 +1,17 @@
-/* Formats in the C locale, which is set for the calling thread during the call only. The locale "C" is static memory
- * in glibc and musl, so newlocale allocates nothing. The macro TH_NO_POSIX leaves out locales. */
+/* Formats in the C locale, which is set for the calling thread during the call only. */
 #include "tensor/format.h"
 
-#include <locale.h>
 #include <string.h>
 
+#include "platform/locale.h"
+
 /* Writes to the file, or to text if file is NULL. */
-static int format_arguments(FILE *file, char *text, size_t size, const char *format, va_list arguments)
-    __attribute__((format(printf, 4, 0)));
+static int format_arguments(FILE *file, char *text, size_t size, const char *format, va_list arguments) TH_FORMAT(4, 0);
 static int format_arguments(FILE *file, char *text, size_t size, const char *format, va_list arguments)
 {
-#ifndef TH_NO_POSIX
-    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const locale_t previous = c_locale ? uselocale(c_locale) : (locale_t)0;
-#endif
+    const th_locale previous = th_locale_begin_c();
     const int length = file ? vfprintf(file, format, arguments) : vsnprintf(text, size, format, arguments);
-#ifndef TH_NO_POSIX
-    if (c_locale) {
-        uselocale(previous);
-        freelocale(c_locale);
-    }
-#endif
+    th_locale_end_c(&previous);
     return length;
 }
 

@@ -1,10 +1,10 @@
 /* Measures how long products take in a precision, relative to float32. */
 #include <string.h>
-#include <time.h>
 
 #include "kernels/dtype.h"
 #include "kernels/products/product.h"
 #include "kernels/sizes.h"
+#include "platform/system.h"
 #include "tensor/context_struct.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -82,12 +82,10 @@ static bool allocate_operands(th_context *ctx, operands *o, const th_machine *ma
 static double round_time(const th_machine *machine, const operands *o, bool quantized)
 {
     const th_product product = product_of(o, quantized);
-    struct timespec start, end;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    const int64_t start = th_nanoseconds_now();
     for (int i = 0; i < (quantized ? ROW_REPEATS : 1); i++)
         th_product_run(machine, TH_FLOAT32, &product, 1, o->workspace);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    return (double)(end.tv_sec - start.tv_sec) * 1e9 + (double)(end.tv_nsec - start.tv_nsec);
+    return (double)(th_nanoseconds_now() - start);
 }
 
 static double relative_time(const th_machine *machine, const operands *o, bool quantized)

@@ -1,9 +1,9 @@
 /* The groups of an optimizer's parameters: which group a parameter belongs to, and whether each pattern of names
  * matches one. */
-#include <fnmatch.h>
 #include <string.h>
 
 #include "tensor/format.h"
+#include "tensor/name_pattern.h"
 #include "training/optimizer.h"
 
 enum { NEAREST = 3 };
@@ -12,7 +12,7 @@ int th_optimizer_group_of(const th_parameter_group *groups, int n_groups, const 
 {
     int g = 0;
     while (g < n_groups &&
-           !(groups[g].pattern ? fnmatch(groups[g].pattern, p->name, 0) == 0
+           !(groups[g].pattern ? th_name_matches(groups[g].pattern, p->name)
                                : !groups[g].takes || groups[g].takes(p->name, p->tensor, groups[g].user)))
         g++;
     return g;
@@ -86,7 +86,7 @@ th_status th_optimizer_check_groups(th_module *m, const char *operation, const t
     for (int g = 0; g < n_groups; g++) {
         bool used = groups[g].pattern == NULL;
         for (th_parameter_iterator p = th_module_parameters(m); !used && th_parameter_next(&p);)
-            used = fnmatch(groups[g].pattern, p.name, 0) == 0;
+            used = th_name_matches(groups[g].pattern, p.name);
         if (!used)
             return fail_unmatched(m, operation, groups[g].pattern, g);
     }

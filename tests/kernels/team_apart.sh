@@ -17,7 +17,7 @@ fi
 
 machine=src/kernels/machine
 compile="$cc -std=c11 -O2 $openmp -D_GNU_SOURCE -DTIME_LIMIT=\"3000\" -Isrc -Itests/support $(pkg-config --cflags check)"
-for file in $machine/team.c $machine/parallel.c $machine/processors.c $machine/openmp*.c $machine/locks.c tests/support/time_limit.c; do
+for file in $machine/team.c $machine/parallel.c $machine/processors.c $machine/openmp*.c $machine/locks.c src/platform/*.c tests/support/time_limit.c; do
     $compile -c "$file" -o "$work/$(basename "$file" .c).o"
 done
 ar rcs "$work/team.a" "$work"/*.o

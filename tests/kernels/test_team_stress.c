@@ -149,7 +149,7 @@ static _Atomic pid_t helpers[HELPERS]; /* threads that ran tasks */
 static void handle(int number)
 {
     const int64_t nanoseconds = atomic_fetch_add(&handled, 1) % 8 == 0 ? 60000 : number == SIGTRAP ? 100 : 1000;
-    for (const int64_t start = nanoseconds_now(); nanoseconds_now() - start < nanoseconds;)
+    for (const int64_t start = th_nanoseconds_now(); th_nanoseconds_now() - start < nanoseconds;)
         ;
 }
 

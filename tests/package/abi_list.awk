@@ -17,7 +17,7 @@ BEGIN {
 file in wanted { text = text " " $0 }
 
 END {
-    gsub(/__attribute__\(\([a-z_]+(\([^()]*\))?\)\)/, "", text)
+    gsub(/__attribute__\(\([a-z_]+(\([^()]*\))?\)\)|TH_FORMAT\([^()]*\)/, "", text)
     gsub(/_Bool/, "bool", text)
     gsub(/[ \t]+/, " ", text)
     for (i = 1; i <= length(text); i++)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# file_calls.sh SOURCE: one way to read files (src/io/regular_file.h) and one to write them (src/io/atomic_file.h), also in the
+# file_calls.sh SOURCE: one way to read files (src/platform/regular_file.h) and one to write them (src/platform/atomic_file.h), also in the
 # programs (tapehead/files.h). Any other call that opens, makes, maps, renames or removes a file needs a line with its reason in
 # tests/package/file_calls.txt: "FILE CALL... # reason". A line that no call needs is an error.
 set -eu

@@ -9,8 +9,9 @@ core='models/core'
 gguf='models/gguf/folder.h' # a GGUF file takes the place of a folder
 kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h kernels/wide.h'
 folders="
+    platform:
     kernels:
-    kernels/machine:    $kernels
+    kernels/machine:    $kernels platform
     kernels/vector:     $kernels
     kernels/elementwise: $kernels kernels/vector
     kernels/random:     $kernels kernels/vector
@@ -19,16 +20,16 @@ folders="
     kernels/products:   $kernels kernels/vector kernels/machine
     kernels/bfloat16:   $kernels kernels/vector kernels/products
     kernels/attention:  $kernels kernels/vector kernels/machine kernels/products kernels/random kernels/rows
-    tensor:             kernels
-    autograd:           kernels tensor
+    tensor:             platform kernels
+    autograd:           platform kernels tensor
     ops:                kernels tensor autograd
     checker:            kernels tensor autograd ops
     processes:          kernels tensor autograd
     nn:                 kernels tensor autograd ops processes
     training:           kernels tensor autograd processes nn
-    io:                 kernels tensor autograd
-    export:             kernels tensor autograd ops io
-    models/core:        kernels tensor autograd ops processes nn training io
+    io:                 platform kernels tensor autograd
+    export:             platform kernels tensor autograd ops io
+    models/core:        platform kernels tensor autograd ops processes nn training io
     models/files:       $core/context.h $core/files.h $core/kernels.h $core/tensors.h
     models/logs:        $core/context.h $core/files.h models/files
     models/data:        $core/context.h $core/files.h $core/kernels.h $core/tensors.h models/files

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "platform/system.h"
 #include "tapehead/context.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -51,13 +52,13 @@ static inline void *test_memory_take(void *user, size_t bytes)
         return NULL;
     m->bytes += bytes;
     m->max = m->bytes > m->max ? m->bytes : m->max;
-    return aligned_alloc(64, bytes);
+    return th_aligned_allocate(64, bytes);
 }
 
 static inline void test_memory_give(void *user, void *memory, size_t bytes)
 {
     ((test_memory *)user)->bytes -= bytes;
-    free(memory);
+    th_aligned_free(memory);
 }
 
 /* Makes all calls fail from now on, until fail_at is set to 0. */

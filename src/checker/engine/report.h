@@ -27,6 +27,6 @@ typedef struct th_finding {
 /* Writes a finding to the report of the engine. */
 void th_report_finding(th_engine *engine, const th_finding *finding);
 /* Appends to the text of a report. */
-void th_report_append(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_report_append(th_gradient_report *report, const char *format, ...) TH_FORMAT(2, 3);
 
 #endif

@@ -15,7 +15,7 @@ static const char *name_of(const th_function *function)
 
 /* -- arguments -- */
 
-static bool reject(th_function_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool reject(th_function_report *report, const char *format, ...) TH_FORMAT(2, 3);
 static bool reject(th_function_report *report, const char *format, ...)
 {
     va_list arguments;

@@ -79,7 +79,7 @@ typedef struct th_run {
 bool th_run_init(th_run *run);
 void th_run_free(th_run *run);
 /* Notes a mistake of the user's function, unless there is one. Returns false. */
-bool th_run_note(th_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool th_run_note(th_run *run, const char *format, ...) TH_FORMAT(2, 3);
 /* Notes that an allocation failed, which ends the check. Returns false. */
 bool th_run_out_of_memory(th_run *run);
 /* Calls forward, with outputs that contain this byte before the call. False with run->mistake. */

@@ -1,11 +1,11 @@
-/* Runs a check in a child process: a crash or a hang of the user's function becomes a report. Without POSIX (macro
- * TH_NO_POSIX) the check runs in this process. */
+/* Runs a check in a child process: a crash or a hang of the user's function becomes a report. On Windows and without
+ * POSIX (macro TH_NO_POSIX) the check runs in this process. */
 #include <string.h>
 
 #include "checker/function/function.h"
 #include "tensor/format.h"
 
-#ifdef TH_NO_POSIX
+#if defined TH_NO_POSIX || defined _WIN32
 
 void th_process_begin_call(const char *name, double time_limit)
 {

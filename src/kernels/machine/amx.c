@@ -4,7 +4,6 @@
 #include "kernels/machine/amx.h"
 
 #include <cpuid.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #ifdef __linux__
@@ -12,10 +11,13 @@
 #include <unistd.h>
 #endif
 
+#include "platform/threads.h"
+
 #ifdef TAPEHEAD_TILES /* defined by the build */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const char *why_missing; /* written once, before the first read */
+static th_mutex mutex = TH_MUTEX_INITIALIZER;
+static bool detected; /* `why_missing` is known */
+static const char *why_missing;
 
 enum {
     LEAF_1_ECX_OSXSAVE = 1 << 27,
@@ -65,7 +67,11 @@ static void detect_amx(void)
 
 const char *th_why_not_amx(void)
 {
-    pthread_once(&once, detect_amx);
+    th_mutex_lock(&mutex);
+    if (!detected)
+        detect_amx();
+    detected = true;
+    th_mutex_unlock(&mutex);
     return why_missing;
 }
 

@@ -4,9 +4,8 @@
 
 #include <stdbool.h>
 #include <string.h>
-#ifdef __aarch64__
-#include <sys/auxv.h>
-#endif
+
+#include "platform/system.h"
 
 /* The remainders of 0 .. 15 modulo the polynomial 0x1edc6f41, bits reversed. */
 static const uint32_t remainder_of[16] = {
@@ -51,7 +50,7 @@ FOR_INSTRUCTION static uint32_t add_byte(uint32_t state, unsigned char byte)
 
 static bool has_instruction(void)
 {
-    return getauxval(AT_HWCAP) & HWCAP_CRC32;
+    return th_processor_has_crc32();
 }
 
 static uint64_t add_word(uint64_t state, uint64_t word)

@@ -5,7 +5,7 @@
 #ifndef TH_KERNELS_MACHINE_LOCKS_H
 #define TH_KERNELS_MACHINE_LOCKS_H
 
-#include <signal.h>
+#include "platform/threads.h"
 
 typedef enum th_lock {
     TH_LOCK_OPENBLAS, /* loading OpenBLAS (openblas.c) */
@@ -19,15 +19,11 @@ typedef enum th_lock {
 typedef struct th_held_lock {
     th_lock lock;
     int cancellation;
-    sigset_t signals;
+    th_signals signals;
 } th_held_lock;
 
 /* Takes a lock. A thread may hold one lock only. Threads created meanwhile inherit the blocked signals. */
 th_held_lock th_lock_take(th_lock lock);
 void th_lock_release(const th_held_lock *held);
-
-/* Keeps this thread from being canceled. Returns the state for th_cancellation_restore. */
-int th_cancellation_disable(void);
-void th_cancellation_restore(int state);
 
 #endif

@@ -4,7 +4,6 @@
  * OpenMP's thread count, which each thread has for itself. It is set to 1 around the calls, and restored afterwards. */
 #include "kernels/machine/openblas.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "kernels/machine/locks.h"
 #include "kernels/machine/openmp.h"
+#include "platform/system.h"
 
 static _Atomic enum { NOT_LOADED, MISSING, LOADED } state;
 static th_openblas_functions functions; /* written once, before `state` is LOADED */
@@ -25,7 +25,7 @@ static int openmp_count;
  * it. */
 static bool find_function(void *library, const char *name, void *target)
 {
-    void *symbol = dlsym(library, name);
+    void *symbol = th_library_find(library, name);
     memcpy(target, &symbol, sizeof symbol);
     return symbol != NULL;
 }
@@ -59,14 +59,15 @@ static void find_openmp(void *library)
  * OpenBLAS creates inherit this. */
 static bool load_library(void)
 {
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        library = dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
+    static const char *const names[] = {TH_OPENBLAS_NAMES};
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
+        library = th_library_open(names[i]);
     if (!library)
         return false;
     if (!find_function(library, "cblas_sgemm", &functions.sgemm) ||
         !find_function(library, "cblas_dgemm", &functions.dgemm)) {
-        dlclose(library);
+        th_library_close(library);
         return false;
     }
     void (*set_threads)(int);

@@ -5,7 +5,6 @@
 
 #include <limits.h>
 #include <omp.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -51,37 +50,17 @@ static int place_of(omp_proc_bind_t bind, int worker, int threads)
                                                             : worker % places;
 }
 
-/* Returns the set of the processors of a place; NULL if memory is exhausted. *size: the bytes of the set. */
-static cpu_set_t *set_of_place(int place, size_t *size)
-{
-    const int count = omp_get_place_num_procs(place);
-    int *const processor = count > 0 ? malloc((size_t)count * sizeof *processor) : NULL;
-    if (!processor)
-        return NULL;
-    omp_get_place_proc_ids(place, processor);
-    size_t capacity = 0;
-    for (int i = 0; i < count; i++)
-        capacity = (size_t)processor[i] >= capacity ? (size_t)processor[i] + 1 : capacity;
-    cpu_set_t *set = CPU_ALLOC(capacity);
-    *size = CPU_ALLOC_SIZE(capacity);
-    if (set)
-        CPU_ZERO_S(*size, set);
-    for (int i = 0; set && i < count; i++)
-        CPU_SET_S((size_t)processor[i], *size, set);
-    free(processor);
-    return set;
-}
-
-void th_openmp_bind(pthread_t thread, int worker, int threads)
+void th_openmp_bind(th_thread thread, int worker, int threads)
 {
     const omp_proc_bind_t bind = omp_get_proc_bind();
     const int place = bind == omp_proc_bind_false ? -1 : place_of(bind, worker, threads);
-    size_t size;
-    cpu_set_t *set = place < 0 ? NULL : set_of_place(place, &size);
-    if (!set)
+    const int count = place < 0 ? 0 : omp_get_place_num_procs(place);
+    int *const processors = count > 0 ? malloc((size_t)count * sizeof *processors) : NULL;
+    if (!processors)
         return;
-    pthread_setaffinity_np(thread, size, set);
-    CPU_FREE(set);
+    omp_get_place_proc_ids(place, processors);
+    th_thread_bind(thread, count, processors);
+    free(processors);
 }
 
 #endif

@@ -6,8 +6,9 @@
 #ifndef TH_KERNELS_MACHINE_OPENMP_H
 #define TH_KERNELS_MACHINE_OPENMP_H
 
-#include <pthread.h>
 #include <stdbool.h>
+
+#include "platform/threads.h"
 
 /* Returns OMP_NUM_THREADS, or the number that the program has set later. By default it is INT_MAX or the number of
  * processors. */
@@ -21,7 +22,7 @@ int th_openmp_processors(void);
 
 /* Binds a thread, this worker of a team of `threads`, to its place according to OMP_PROC_BIND and OMP_PLACES. Worker 0
  * belongs to the first place. Does nothing if OpenMP does not bind threads. */
-void th_openmp_bind(pthread_t thread, int worker, int threads);
+void th_openmp_bind(th_thread thread, int worker, int threads);
 
 /* Whether the calling thread computes in a parallel region of OpenMP. */
 bool th_openmp_in_parallel(void);

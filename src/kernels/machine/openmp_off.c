@@ -16,7 +16,7 @@ static const char *read_number(const char *text, int *number)
 {
     char *end;
     errno = 0;
-    const long value = strtol(text, &end, 10);
+    const long long value = strtoll(text, &end, 10);
     if (end == text || errno != 0 || value < 1)
         return NULL;
     *number = value < INT_MAX ? (int)value : INT_MAX;
@@ -59,7 +59,7 @@ int th_openmp_processors(void)
     return 0;
 }
 
-void th_openmp_bind(pthread_t thread, int worker, int threads)
+void th_openmp_bind(th_thread thread, int worker, int threads)
 {
     (void)thread;
     (void)worker;

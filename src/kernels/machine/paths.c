@@ -1,10 +1,9 @@
 /* Measures the paths of bfloat16 parts (paths.h) with one product, in several rounds, and keeps the least times. */
 #include "kernels/machine/paths.h"
 
-#include <time.h>
-
 #include "kernels/machine/locks.h"
 #include "kernels/product_block.h"
+#include "platform/system.h"
 
 enum { ROUNDS = 7, MOST_PATHS = 4, LINE_PAD = 16 /* numbers that packing writes past a panel: a register */ };
 
@@ -14,9 +13,7 @@ static _Alignas(64) float source[TH_PATH_ROWS * TH_PATH_STEPS], packed_a[TH_PATH
 
 static double seconds_now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return 1e-9 * (double)th_nanoseconds_now();
 }
 
 double th_path_time(const th_product_kernels *path)

@@ -20,22 +20,17 @@
  * tests/team_model/check.sh. */
 #include "kernels/machine/team.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "kernels/machine/locks.h"
 #include "kernels/machine/openmp.h"
 #include "kernels/machine/processors.h"
+#include "platform/system.h"
+#include "platform/threads.h"
 
 /* Nanoseconds. */
 enum {
@@ -62,7 +57,7 @@ enum {
 enum { AWAKE, ASLEEP, BACKING_OFF };
 typedef struct slot {
     _Alignas(64) _Atomic uint32_t state;
-    pthread_t thread;  /* of the helper */
+    th_thread thread;  /* of the helper */
     struct team *team; /* the helper's team */
 } slot;
 
@@ -87,7 +82,7 @@ typedef struct team {
     int64_t last_duration;                      /* duration of the last run, if threads outnumber processors */
     _Alignas(8) _Atomic int64_t opened, closed; /* times of the last run */
     atomic_bool ending;
-    sem_t begun; /* posted by each new helper */
+    _Atomic uint32_t begun; /* helpers that have begun, over all time */
     caller *caller;
     struct team *next, **link;                                /* in the list of teams */
     _Alignas(64) _Atomic uint64_t sleepers[MAX_THREADS / 64]; /* a bit for each helper asleep */
@@ -100,20 +95,13 @@ static _Thread_local caller this_caller;
 static team *teams;        /* of all threads */
 static bool key_exists;    /* `key` exists */
 static bool unloaded;      /* no new teams */
-static pthread_key_t key;  /* its destructor ends a thread's team */
+static th_thread_key key;  /* its destructor ends a thread's team */
 static atomic_bool forked; /* this process was forked from one with a team, whose threads do not exist here */
 
 static _Atomic int computing_threads; /* threads in the runs of all teams */
 static _Atomic int processors;        /* of the process, as the last caller counted them */
 
 /* -- waiting -- */
-
-static int64_t nanoseconds_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void pause_briefly(void)
 {
@@ -124,27 +112,11 @@ static void pause_briefly(void)
 #endif
 }
 
-/* The operations of futex(2). linux/futex.h defines them too, but musl comes without the kernel's headers. */
-enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
-
-/* The call with this program's struct timespec: on 32-bit processors time_t has 32 or 64 bits. */
-#ifdef SYS_futex_time64
-enum { FUTEX = sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex };
-#else
-enum { FUTEX = SYS_futex };
-#endif
-
-/* Sleeps while the slot has this state, at most for `max` (NULL: without limit). */
-static void sleep_while(slot *mine, uint32_t state, const struct timespec *max)
-{
-    syscall(FUTEX, &mine->state, WAIT_PRIVATE, state, max, NULL, 0);
-}
-
 static bool wake_from(slot *sleeper, uint32_t state)
 {
     if (atomic_load(&sleeper->state) != state || !atomic_compare_exchange_strong(&sleeper->state, &state, AWAKE))
         return false;
-    syscall(FUTEX, &sleeper->state, WAKE_PRIVATE, 1, NULL, NULL, 0);
+    th_wake_one(&sleeper->state);
     return true;
 }
 
@@ -164,14 +136,14 @@ typedef bool condition(uint64_t word, uint64_t last);
 
 static void spin_until(team *t, condition *holds, uint64_t last)
 {
-    const int64_t end = nanoseconds_now() + SPIN;
+    const int64_t end = th_nanoseconds_now() + SPIN;
     do {
         for (int i = 0; i < 16; i++) {
             if (holds(atomic_load_explicit(&t->word, memory_order_relaxed), last))
                 return;
             pause_briefly();
         }
-    } while (nanoseconds_now() < end);
+    } while (th_nanoseconds_now() < end);
 }
 
 /* -- sleep -- */
@@ -201,7 +173,7 @@ static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t 
     while (word = atomic_load(&t->word), !holds(word, last)) {
         mark_asleep(t, worker); /* before the word is read again: a later change of the word wakes this thread */
         if (!holds(atomic_load(&t->word), last))
-            sleep_while(&t->slot[worker], ASLEEP, NULL);
+            th_wait_while(&t->slot[worker].state, ASLEEP, TH_NO_LIMIT);
         if (atomic_load(&t->slot[worker].state) != AWAKE)
             mark_awake(t, worker);
     }
@@ -244,15 +216,8 @@ static bool leave_run(team *t)
         return false;
     const int64_t opened = atomic_load_explicit(&t->opened, memory_order_relaxed);
     const int64_t closed = atomic_load_explicit(&t->closed, memory_order_relaxed);
-    const int64_t waited = nanoseconds_now() - closed;
+    const int64_t waited = th_nanoseconds_now() - closed;
     return waited > HELD_UP && waited > closed - opened;
-}
-
-/* Returns how often the system has taken the processor from this thread. */
-static long preemptions(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
 /* A helper's record of how it delayed its caller. */
@@ -266,17 +231,17 @@ typedef struct backoff {
 static void back_off(team *t, slot *mine, backoff *b)
 {
     const long before = b->preemptions;
-    b->preemptions = preemptions();
+    b->preemptions = th_thread_preemptions();
     if (b->preemptions == before) /* not preempted: the task was long */
         return;
-    b->duration = nanoseconds_now() - b->ended > 16 * b->duration ? SHORT_BACKOFF
-                  : b->duration < LONG_BACKOFF                    ? 2 * b->duration
-                                                                  : LONG_BACKOFF;
+    b->duration = th_nanoseconds_now() - b->ended > 16 * b->duration ? SHORT_BACKOFF
+                  : b->duration < LONG_BACKOFF                       ? 2 * b->duration
+                                                                     : LONG_BACKOFF;
     atomic_store(&mine->state, BACKING_OFF);
     if (!atomic_load(&t->ending)) /* end() sets it before it wakes the slots */
-        sleep_while(mine, BACKING_OFF, &(struct timespec){.tv_nsec = (long)b->duration});
+        th_wait_while(&mine->state, BACKING_OFF, b->duration);
     atomic_store(&mine->state, AWAKE);
-    b->ended = nanoseconds_now();
+    b->ended = th_nanoseconds_now();
 }
 
 /* The main function of a helper. A helper that entered a run but was not needed in it does not spin for the next
@@ -287,9 +252,10 @@ static void *helper_main(void *argument)
     team *const t = mine->team;
     const int worker = (int)(mine - t->slot);
     atomic_store(&this_caller.state, IN_USE);
-    sem_post(&t->begun);
+    atomic_fetch_add(&t->begun, 1);
+    th_wake_one(&t->begun);
     bool needed = true, spinning = false;
-    backoff b = {.preemptions = preemptions()};
+    backoff b = {.preemptions = th_thread_preemptions()};
     for (uint64_t last = 0; needed;) {
         last = wait_for(t, worker, is_new_run, last, spinning);
         if (!enter_run(t, &last))
@@ -307,19 +273,6 @@ static void *helper_main(void *argument)
     return NULL;
 }
 
-static bool create_thread(slot *mine)
-{
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setstacksize(&attributes, STACK);
-    int error = pthread_create(&mine->thread, &attributes, helper_main, mine);
-    pthread_attr_destroy(&attributes);
-    if (error == EINVAL) /* the program's thread-local variables need a larger stack */
-        error = pthread_create(&mine->thread, NULL, helper_main, mine);
-    return error == 0;
-}
-
 /* -- begin and end of a team, under the lock -- */
 
 /* Creates helpers until the team has this many threads, or no more can be created. When this returns, every new helper
@@ -327,17 +280,16 @@ static bool create_thread(slot *mine)
  * waits for the helper (end_all). */
 static void add_helpers(team *t, int threads)
 {
-    const int before = t->size;
     while (t->size < threads) {
         slot *const next = &t->slot[t->size];
         *next = (slot){.team = t};
-        if (!create_thread(next))
+        if (!th_thread_create(&next->thread, STACK, helper_main, next))
             break;
         t->size++;
     }
-    for (int i = before; i < t->size; i++)
-        while (sem_wait(&t->begun) != 0)
-            ;
+    const uint32_t helpers = (uint32_t)t->size - 1;
+    for (uint32_t begun; (begun = atomic_load(&t->begun)) < helpers;)
+        th_wait_while(&t->begun, begun, TH_NO_LIMIT);
     for (int worker = 1; worker < t->size; worker++)
         th_openmp_bind(t->slot[worker].thread, worker, t->size);
 }
@@ -363,9 +315,8 @@ static void end_team(team *t)
     for (int worker = 1; worker < t->size; worker++)
         wake_from(&t->slot[worker], BACKING_OFF);
     for (int worker = 1; worker < t->size; worker++)
-        pthread_join(t->slot[worker].thread, NULL);
-    sem_destroy(&t->begun);
-    free(t);
+        th_thread_join(t->slot[worker].thread);
+    th_aligned_free(t);
 }
 
 /* Ends the team if its caller is not using it. Afterwards the caller computes alone. */
@@ -400,7 +351,7 @@ __attribute__((destructor)) static void end_all_teams(void)
         end_if_free(t);
     }
     if (key_exists)
-        pthread_key_delete(key);
+        th_thread_key_delete(key);
     th_lock_release(&held);
 }
 
@@ -411,8 +362,8 @@ static void in_forked_child(void)
 
 static bool create_key(void)
 {
-    if (!key_exists && pthread_key_create(&key, end_with_thread) == 0) {
-        pthread_atfork(NULL, NULL, in_forked_child);
+    if (!key_exists && th_thread_key_create(&key, end_with_thread)) {
+        th_on_fork(NULL, NULL, in_forked_child);
         key_exists = true;
     }
     return key_exists;
@@ -421,9 +372,9 @@ static bool create_key(void)
 /* Returns a team of this thread alone; NULL if memory is exhausted. */
 static team *create_team(void)
 {
-    team *t = aligned_alloc(_Alignof(team), sizeof(team));
-    if (t == NULL || !create_key() || pthread_setspecific(key, &this_caller) != 0) {
-        free(t);
+    team *t = th_aligned_allocate(_Alignof(team), sizeof(team));
+    if (t == NULL || !create_key() || !th_thread_key_set(key, &this_caller)) {
+        th_aligned_free(t);
         return NULL;
     }
     atomic_init(&t->word, 0);
@@ -433,7 +384,7 @@ static team *create_team(void)
     t->slot[0] = (slot){.team = t};
     t->size = 1;
     t->last_duration = 0;
-    sem_init(&t->begun, 0, 0);
+    atomic_init(&t->begun, 0);
     t->caller = &this_caller;
     t->next = teams;
     t->link = &teams;
@@ -447,7 +398,7 @@ static team *create_team(void)
  * again after a delay, longer each time: the shortage may pass, and an attempt costs time. */
 static void enlarge_team(int threads)
 {
-    const int64_t time = this_caller.delay ? nanoseconds_now() : 0;
+    const int64_t time = this_caller.delay ? th_nanoseconds_now() : 0;
     if (this_caller.delay && time < this_caller.retry)
         return;
     const int of_thread = th_processors(), of_process = th_processors_of_process();
@@ -465,7 +416,7 @@ static void enlarge_team(int threads)
                         : this_caller.delay == 0         ? FIRST_RETRY
                         : this_caller.delay < LAST_RETRY ? 2 * this_caller.delay
                                                          : LAST_RETRY;
-    this_caller.retry = complete ? 0 : nanoseconds_now() + this_caller.delay;
+    this_caller.retry = complete ? 0 : th_nanoseconds_now() + this_caller.delay;
 }
 
 /* -- the caller -- */
@@ -524,11 +475,11 @@ static int claim_threads(const team *t, int threads)
 static void run_with_helpers(team *t, int threads, th_job *job, void *shared)
 {
     open_run(t, threads, job, shared);
-    atomic_store_explicit(&t->opened, nanoseconds_now(), memory_order_relaxed);
+    atomic_store_explicit(&t->opened, th_nanoseconds_now(), memory_order_relaxed);
     job(shared, 0);
     if ((atomic_fetch_and(&t->word, ~OPEN) & INSIDE) == 0)
         return;
-    atomic_store_explicit(&t->closed, nanoseconds_now(), memory_order_relaxed);
+    atomic_store_explicit(&t->closed, th_nanoseconds_now(), memory_order_relaxed);
     wait_for(t, 0, is_run_empty, 0, threads <= t->processors);
 }
 
@@ -536,13 +487,13 @@ static void run_in_team(team *t, int threads, th_job *job, void *shared)
 {
     const int claimed = claim_threads(t, threads);
     const bool crowded = threads > t->processors;
-    const int64_t start = crowded ? nanoseconds_now() : 0;
+    const int64_t start = crowded ? th_nanoseconds_now() : 0;
     if (claimed > 1)
         run_with_helpers(t, claimed, job, shared);
     else
         job(shared, 0);
     if (crowded)
-        t->last_duration = nanoseconds_now() - start;
+        t->last_duration = th_nanoseconds_now() - start;
     atomic_fetch_sub_explicit(&computing_threads, claimed, memory_order_relaxed);
 }
 

@@ -5,7 +5,6 @@
  * x86-64 with TAPEHEAD_ISA=baseline and TAPEHEAD_GEMM=native. */
 #include "kernels/machine/isa.h"
 
-#include <limits.h>
 #include <stddef.h>
 
 #include "kernels/machine/openblas.h"
@@ -56,12 +55,6 @@ int th_processors_default_team(void)
 int th_processors_of_process(void)
 {
     return 1;
-}
-
-int th_processors_quota(const char *root)
-{
-    (void)root;
-    return INT_MAX;
 }
 
 /* -- no OpenBLAS (openblas.h) -- */

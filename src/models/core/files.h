@@ -2,11 +2,11 @@
 #ifndef TH_MODELS_CORE_FILES_H
 #define TH_MODELS_CORE_FILES_H
 
-#include "io/atomic_file.h"
-#include "io/regular_file.h"
-#include "io/system_calls.h"
 #include "io/text_output.h"
 #include "kernels/machine/crc32c.h"
+#include "platform/atomic_file.h"
+#include "platform/regular_file.h"
+#include "platform/system_calls.h"
 #include "tensor/decimal.h"
 #include "tensor/utf8.h"
 

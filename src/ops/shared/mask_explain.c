@@ -16,7 +16,7 @@ typedef struct question {
 } question;
 
 /* Appends a reason to the answer. */
-static void add_reason(const question *q, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_reason(const question *q, const char *format, ...) TH_FORMAT(2, 3);
 static void add_reason(const question *q, const char *format, ...)
 {
     if (q->text[0])

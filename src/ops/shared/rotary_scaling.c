@@ -16,7 +16,7 @@ static bool is_positive_or_default(double value)
 }
 
 /* Writes the reason and returns false. */
-static bool write_reason(char *reason, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
+static bool write_reason(char *reason, const char *sentence, ...) TH_FORMAT(2, 3);
 static bool write_reason(char *reason, const char *sentence, ...)
 {
     va_list values;

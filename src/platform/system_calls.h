@@ -1,13 +1,18 @@
 /* System calls that are repeated if a signal interrupts them, and streams that are read in the same way. Network and
  * user-space file systems return EINTR also for regular files. th_path_exists tells an absent file from an error. */
-#ifndef TH_IO_SYSTEM_CALLS_H
-#define TH_IO_SYSTEM_CALLS_H
+#ifndef TH_PLATFORM_SYSTEM_CALLS_H
+#define TH_PLATFORM_SYSTEM_CALLS_H
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#ifdef _WIN32
+#define O_NONBLOCK 0 /* flags that Windows does not need */
+#define O_CLOEXEC 0
+#else
+#include <dirent.h>
+#endif
 
 #include "private_api.h"
 
@@ -15,8 +20,6 @@
 TH_PRIVATE_API int th_open_file(const char *path, int flags, mode_t mode);
 /* Closes a descriptor. An interruption is not an error: Linux has closed it by then. */
 int th_close_file(int descriptor);
-/* Opens a folder as opendir does. */
-TH_PRIVATE_API DIR *th_open_folder(const char *path);
 enum { TH_AT_POSITION = -1 }; /* for th_write_bytes: where the descriptor is */
 /* Writes all bytes from `begin` on, or at the descriptor's position (TH_AT_POSITION). Returns how many were written. If
  * fewer than count, errno says why. */
@@ -27,12 +30,16 @@ TH_PRIVATE_API ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, 
 int th_synchronize_file(int descriptor);
 /* Does what ftruncate does. */
 TH_PRIVATE_API int th_truncate_file(int descriptor, off_t size);
+#ifndef _WIN32
+/* Opens a folder as opendir does. */
+TH_PRIVATE_API DIR *th_open_folder(const char *path);
 /* Does what flock does. */
 int th_lock_file(int descriptor, int operation);
 /* Does what fchown does. */
 int th_change_owner(int descriptor, uid_t owner, gid_t group);
 /* Does what fchmod does. */
 int th_change_mode(int descriptor, mode_t mode);
+#endif
 
 /* Returns 1 if something is at the path, 0 if not, and -1 with errno if this cannot be known. Links are followed. */
 TH_PRIVATE_API int th_path_exists(const char *path, struct stat *status);

@@ -1,5 +1,7 @@
 /* Files that appear at their path only when they are complete: see atomic_file.h. */
-#include "io/atomic_file.h"
+#include "platform/atomic_file.h"
+
+#ifndef _WIN32 /* windows_files.c has these functions for Windows */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/system_calls.h"
+#include "platform/system_calls.h"
 
 enum { MAX_ATTEMPTS = 100 }; /* this many programs can write to one path at a time */
 enum { MAX_LINKS = 8 };      /* the longest chain of links */
@@ -322,3 +324,5 @@ bool th_remove_file(const char *path)
         return errno == ENOENT;
     return synchronize_directory(folder);
 }
+
+#endif

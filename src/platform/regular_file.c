@@ -1,5 +1,5 @@
 /* Opening regular files for reading: see regular_file.h. */
-#include "io/regular_file.h"
+#include "platform/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/system_calls.h"
+#include "platform/system_calls.h"
 
 int th_regular_descriptor(const char *path, int64_t *bytes, const char **problem)
 {

@@ -19,10 +19,12 @@
  * always followed. A device or a pipe at the path is written to in place. A pipe that no process reads is an error,
  * ENXIO.
  *
+ * Windows has neither of these permissions and owners nor links: the new file inherits the permissions of its folder.
+ *
  * A writer of several files that belong together calls th_atomic_finish for each of them, and th_atomic_publish when
  * all are complete. */
-#ifndef TH_IO_ATOMIC_FILE_H
-#define TH_IO_ATOMIC_FILE_H
+#ifndef TH_PLATFORM_ATOMIC_FILE_H
+#define TH_PLATFORM_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,9 +41,11 @@ typedef struct th_atomic_file {
     bool direct;         /* a device or a pipe, which is written to, not replaced */
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
     bool replaces;       /* a regular file existed, with these permissions: */
+#ifndef _WIN32
     mode_t mode;
     uid_t owner;
     gid_t group;
+#endif
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */
 } th_atomic_file;

@@ -1,7 +1,7 @@
 /* Opens files that are read to their end. Only regular files are accepted: reading a pipe may wait forever, and a
  * device may have no end. */
-#ifndef TH_IO_REGULAR_FILE_H
-#define TH_IO_REGULAR_FILE_H
+#ifndef TH_PLATFORM_REGULAR_FILE_H
+#define TH_PLATFORM_REGULAR_FILE_H
 
 #include <stdint.h>
 #include <stdio.h>

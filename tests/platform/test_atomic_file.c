@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "io/atomic_file.h"
+#include "platform/atomic_file.h"
 
 #include "tapehead/models.h"
 

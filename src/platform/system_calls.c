@@ -1,5 +1,7 @@
 /* System calls that are repeated after a signal: see system_calls.h. */
-#include "io/system_calls.h"
+#include "platform/system_calls.h"
+
+#ifndef _WIN32 /* windows_files.c has these functions for Windows */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,3 +139,5 @@ size_t th_stream_read(FILE *file, void *to, size_t count)
     while (done < count && th_stream_clear_interrupt(file));
     return done;
 }
+
+#endif
