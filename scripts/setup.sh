@@ -15,6 +15,7 @@
 #   cross    for scripts/platforms/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   mca      for bench/studies/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
+#   mingw    for scripts/platforms/mingw.sh: a compiler for Windows, Wine, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (scripts/platforms/release.sh): git, doxygen and python3
 #   root     for minimal roots of Debian (scripts/library/root.sh): debootstrap
@@ -27,7 +28,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | class | release | root | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | mingw | class | release | root | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -145,6 +146,13 @@ has_dpkg_source() {
 }
 has_emcc() {
     emcc --version
+}
+has_mingw() {
+    echo '#include <windows.h>
+          int main(void) { return GetVersion() == 0; }' | compiles x86_64-w64-mingw32-gcc c
+}
+has_wine() {
+    wine --version
 }
 has_node() {
     node --version
@@ -419,6 +427,13 @@ for_musl() {
     need linux-libc-dev has_kernel_headers gcc
     need pkg-config has_pkg_config pkg-config
     need librandom123-dev has_random123_of_gcc gcc
+}
+for_mingw() {
+    build_tools
+    need gcc-mingw-w64-x86-64 has_mingw x86_64-w64-mingw32-gcc
+    need "wine wine64" has_wine wine
+    need dpkg-dev has_dpkg_source dpkg-source
+    need python3 has_python python3
 }
 for_class() {
     need emscripten has_emcc emcc

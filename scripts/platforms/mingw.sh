@@ -1,0 +1,128 @@
+#!/bin/sh
+# mingw.sh [OPTION...] [example|test] [COMPILER OPTION...]: compiles the two files of scripts/amalgamate.sh for Windows on x86-64, with Debian's
+# cross compiler mingw-w64, and runs programs in Wine.
+#   example  trains with examples/two_files. The output must be that of the same program for this machine, with the same bits. Checks also
+#            that the program needs no other libraries than those of Windows
+#   test     (the default) that, and then the quick tests of the core that use only the C library
+# The options of the compiler are those of tapehead.c, such as -DTAPEHEAD_NO_AVX512, which saves compile time.
+# --build DIR  builds in this directory instead of build-mingw
+# --fresh      builds Check again
+#
+# Installs the compiler and Wine. Check is compiled from this Debian's source package; it stays in $XDG_CACHE_HOME/tapehead. Exits with 77 and
+# prints the reason if the sources cannot be downloaded.
+set -eu
+
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
+build=$root/build-mingw fresh='' what=test
+answer_help "$@"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build)
+        need_value "$@"
+        build=$2
+        shift
+        ;;
+    --fresh) fresh=yes ;;
+    example | test) what=$1 ;;
+    -[DO]*) break ;;
+    *) refuse "$1 is not an option, nor one of example and test" ;;
+    esac
+    shift
+done
+"$root/scripts/setup.sh" mingw
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cc=x86_64-w64-mingw32-gcc
+export WINEPREFIX="$build/wine" WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
+
+fail() {
+    printf '%s\n' "$*"
+    exit 1
+}
+
+# run PROGRAM WORD...: runs a program of Windows; its lines end as those of this machine.
+run() {
+    status=0
+    wine "$@" >"$work/output" 2>"$work/errors" </dev/null || status=$?
+    tr -d '\r' <"$work/output"
+    [ $status -eq 0 ] || tr -d '\r' <"$work/errors"
+    return $status
+}
+
+# quiet COMMAND...: fails if the command fails or prints anything.
+quiet() {
+    "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ] || fail "$(head -n 20 "$work/said")"
+}
+
+# -- the example --
+
+files=$build/files
+"$root/scripts/amalgamate.sh" "$files" >/dev/null 2>&1
+start=$(date +%s)
+quiet $cc -O2 -Wall -Wextra "$@" -c "$files/tapehead.c" -o "$build/tapehead.o"
+echo "$($cc --version | head -n 1): $(($(date +%s) - start)) s, $(size "$build/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code"
+quiet $cc -O2 -Wall -Wextra -I"$files" "$root/examples/two_files/app.c" "$build/tapehead.o" -o "$build/app.exe"
+x86_64-w64-mingw32-objdump -p "$build/app.exe" | awk '/DLL Name/ { print $3 }' >"$work/libraries"
+! grep -viE '^(kernel32|msvcrt|ucrtbase|api-ms-win-.*)\.dll$' "$work/libraries" || fail "the program needs these libraries too"
+cc -O2 "$@" -c "$files/tapehead.c" -o "$build/here.o"
+cc -O2 -I"$files" "$root/examples/two_files/app.c" "$build/here.o" -o "$build/app" -lm -lpthread
+for isa in automatic baseline avx2; do
+    [ $isa = automatic ] || export TAPEHEAD_ISA=$isa
+    "$build/app" >"$work/here" 2>&1 || grep -q "TAPEHEAD_ISA is $isa" "$work/here" || fail "$(tail -n 5 "$work/here")"
+    run "$build/app.exe" >"$work/there" || grep -q "TAPEHEAD_ISA is $isa" "$work/there" || fail "$(tail -n 5 "$work/there")"
+    cmp "$work/here" "$work/there" || fail "the example has other output in Wine"
+    echo "$(wine --version), instruction set $isa: $(tail -n 1 "$work/there")"
+done
+unset TAPEHEAD_ISA
+[ $what = test ] || exit 0
+
+# -- Check, and the lists that the tests include --
+
+. "$root/scripts/library/source_packages.sh"
+target=Windows
+libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/mingw
+[ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
+if [ ! -e "$libraries/include/check.h" ]; then
+    download_sources check
+    build_library check -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$cc -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF \
+        -DCHECK_ENABLE_SUBUNIT=OFF
+    keep_libraries
+fi
+cmake -S "$root" -B "$build/lists" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF >/dev/null
+lists=$(dirname "$(find "$build/lists" -name kernels.def)")
+
+# -- the tests --
+
+# compile SOURCE...: compiles a test, to $work/test.exe.
+compile() {
+    $cc -std=c11 -O1 -ffp-contract=off -UNDEBUG -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFIXTURES=\"fixtures\" -I"$root/include" \
+        -I"$root/src" -I"$root/tests/support" -I"$lists" -I"$libraries/include" "$@" "$build/tapehead.o" -o "$work/test.exe" \
+        -L"$libraries/lib" -lcheck -lpthread -static
+}
+quick=$(sed -n '/^set(TAPEHEAD_TESTS_QUICK/,/^)/s/^ *\(test_[a-z0-9_]*\)$/\1/p' "$root/tests/CMakeLists.txt")
+passed=0
+cd "$work"
+for name in $quick; do
+    source=$(find "$root/tests" -name "$name.c")
+    if grep -qE '#include [<"](tapehead/models\.h|models/)' "$source"; then
+        continue
+    fi
+    if grep -qE '#include <(dlfcn|pthread|sys/wait)\.h>|open_memstream|setenv' "$source"; then
+        echo "$name: left out, it calls functions of POSIX"
+        continue
+    fi
+    case $name in
+    test_attention_kernel) set -- "$source" "$root/tests/kernels/attention_cases.c" "$root/tests/kernels/attention_checks.c" ;;
+    *) set -- "$source" ;;
+    esac
+    compile "$@" >"$work/said" 2>&1 || fail "$name: $(head -n 20 "$work/said")"
+    CK_FORK=no CK_DEFAULT_TIMEOUT=0 run "$work/test.exe" >"$work/result" || fail "$name: $(tail -n 20 "$work/result")"
+    echo "$name: $(grep '^100%' "$work/result" || tail -n 1 "$work/result")"
+    passed=$((passed + 1))
+done
+echo "$passed programs of tests pass in $(wine --version)"
