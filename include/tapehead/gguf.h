@@ -11,6 +11,7 @@
 
 #include "tapehead/hugging_face.h"
 #include "tapehead/language_model.h"
+#include "tapehead/lora.h"
 #include "tapehead/tokenizer.h"
 
 TH_BEGIN_DECLS
@@ -69,6 +70,13 @@ typedef struct th_gguf_export_options {
 TH_API th_status th_language_model_export_gguf(th_module *model, const char *path,
                                                const th_gguf_export_options *options) TH_MUST_CHECK;
 
+/* Writes the adapters of a language model (tapehead/lora.h), merged or not, for llama.cpp (llama-cli --lora): a file
+ * with A and B in F32, without the base. Names are those of the architecture; NULL: the first one that has the model's
+ * options, as in th_language_model_export_gguf. Projections that are one tensor in the file have one adapter,
+ * as in th_lora_save. The file has one alpha: B of adapters with another one is multiplied. The file appears only when
+ * it is complete. TH_ERROR_STATE if the model has no adapter; other errors as for th_language_model_export_gguf. */
+TH_API th_status th_lora_export_gguf(th_module *model, const char *path, const char *architecture) TH_MUST_CHECK;
+
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_from_gguf(...) TH_AT_POINTER(th_module, th_language_model_from_gguf(__VA_ARGS__))
@@ -76,6 +84,7 @@ TH_API th_status th_language_model_export_gguf(th_module *model, const char *pat
 #define th_gguf_chat_template(...) TH_AT_STATUS(th_gguf_chat_template(__VA_ARGS__))
 #define th_gguf_begin_token(...) TH_AT_STATUS(th_gguf_begin_token(__VA_ARGS__))
 #define th_gguf_end_token(...) TH_AT_STATUS(th_gguf_end_token(__VA_ARGS__))
+#define th_lora_export_gguf(...) TH_AT_STATUS(th_lora_export_gguf(__VA_ARGS__))
 #define th_language_model_export_gguf(...) TH_AT_STATUS(th_language_model_export_gguf(__VA_ARGS__))
 #endif
 

@@ -28,9 +28,11 @@ typedef struct th_lora_save_options {
  * old adapter_config.json is removed, and the new one comes last. The base is not written. Some families pack several projections
  * into one module: c_attn of GPT-2, qkv_proj and gate_up_proj of Phi-3, query_key_value of GPT-NeoX. If its projections
  * do not share A ("in_proj" does), the file has one adapter that gives the same sums. Its A has the rows of all A's, its
- * B has blocks of zeros, and its rank is the sum of the ranks. options may be NULL. Errors:
+ * B has blocks of zeros, and its rank is the sum of the ranks. Rotary positions of transformers
+ * rotate halves of heads. If the model rotates neighbors, as Llama from a GGUF file does, rows of B have another order
+ * in the file. options may be NULL. Errors:
  *
- *   TH_ERROR_ARGUMENT  not a language model, or one that no family expresses; rotary positions that rotate neighbors
+ *   TH_ERROR_ARGUMENT  not a language model, or one that no family expresses
  *   TH_ERROR_STATE     the model has no adapter; a shapes-only context
  *   TH_ERROR_FILE, TH_ERROR_MEMORY */
 TH_API th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_options *options) TH_MUST_CHECK;

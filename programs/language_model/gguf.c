@@ -32,13 +32,41 @@ void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin)
     require_ok(t, th_gguf_chat_template(t->ctx, path, jinja));
 }
 
+/* Writes the adapters of a run of tune, without their model. */
+static void write_adapters(const trainer *t, const char *path)
+{
+    if (t->run == NULL || chosen.lora == 0)
+        refuse(PROGRAM, "--adapter needs a run of tune with adapters, not ", t->run ? t->run : "a model");
+    require_ok(t, th_lora_export_gguf(t->model, path, NULL));
+}
+
+/* Writes model, tokenizer and chat template. */
+static void write_model(trainer *t, const char *path, th_dtype dtype)
+{
+    if (t->run && chosen.lora > 0)
+        merge_adapters(t);
+    th_text jinja = {0};
+    require_ok(t, th_chat_template_text(t->ctx, chat_template_folder(t), &jinja));
+    const int64_t begin = find_begin_token(t, chat_template_folder(t));
+    const th_gguf_export_options export_options = {.type = dtype,
+                                                   .tokenizer = t->tokenizer,
+                                                   .chat_template = jinja.bytes,
+                                                   .end_token = chosen.end_token,
+                                                   .has_end_token = chosen.end_token >= 0,
+                                                   .begin_token = begin,
+                                                   .has_begin_token = begin >= 0};
+    require_ok(t, th_language_model_export_gguf(t->model, path, &export_options));
+    th_text_free(&jinja);
+}
+
 static int export_file(int argc, char **argv)
 {
     const char *path = NULL, *type = "float32", *run = NULL;
-    bool use_newest = false, force = false;
+    bool use_newest = false, force = false, adapter = false;
     const program_option options[] = {
         {"gguf", "the file to write", .text = &path},
         {"type", "of matrices: float32, float16, bfloat16, q8_0 or q4_0 (default: float32)", .text = &type},
+        {"adapter", "only the adapters of tune, in F32, for llama.cpp's --lora", .flag = &adapter},
         {"last", "the newest checkpoint, instead of the best", .flag = &use_newest},
         {"force", "replace a file that is there, when the new one is complete", .flag = &force},
         NO_MAPPING_OPTION,
@@ -57,20 +85,10 @@ static int export_file(int argc, char **argv)
     trainer t;
     open_model(&t, run, &(model_use){.use_newest = use_newest}, false);
     protect_sources(run, path);
-    if (t.run && chosen.lora > 0)
-        merge_adapters(&t);
-    th_text jinja = {0};
-    require_ok(&t, th_chat_template_text(t.ctx, chat_template_folder(&t), &jinja));
-    const int64_t begin = find_begin_token(&t, chat_template_folder(&t));
-    const th_gguf_export_options export_options = {.type = dtype,
-                                                   .tokenizer = t.tokenizer,
-                                                   .chat_template = jinja.bytes,
-                                                   .end_token = chosen.end_token,
-                                                   .has_end_token = chosen.end_token >= 0,
-                                                   .begin_token = begin,
-                                                   .has_begin_token = begin >= 0};
-    require_ok(&t, th_language_model_export_gguf(t.model, path, &export_options));
-    th_text_free(&jinja);
+    if (adapter)
+        write_adapters(&t, path);
+    else
+        write_model(&t, path, dtype);
     print_written(path);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;

@@ -7,6 +7,7 @@ cd "$1/src"
 
 core='models/core'
 gguf='models/gguf/folder.h' # a GGUF file takes the place of a folder
+adapters='models/saved_models/peft.h' # the adapters of modules, under the names of a file
 kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h kernels/wide.h'
 folders="
     platform:
@@ -41,7 +42,8 @@ folders="
     models/generation:  $core/context.h $core/kernels.h $core/modules.h $core/tensors.h
     models/families:    $core/context.h $core/files.h $core/modules.h $core/tensors.h models/files
     models/saved_models: $core/context.h $core/files.h $core/modules.h $core/tensors.h $core/training.h models/files models/text models/families $gguf
-    models/gguf:        $core/context.h $core/files.h $core/kernels.h $core/modules.h $core/tensors.h models/files models/families models/text"
+    models/gguf:        $core/context.h $core/files.h $core/kernels.h $core/modules.h $core/tensors.h models/files models/families models/text $adapters
+    models/tuning:      $core/context.h $core/modules.h $core/training.h models/data models/text models/chat"
 
 for folder in $(ls -d */ kernels/*/ models/*/ models/text/*/ | sed 's|/$||' | grep -vx models); do
     below=$(printf '%s\n' "$folders" | sed -n "s,^ *$folder:,,p")

@@ -68,6 +68,9 @@ expect 2 'leave out --weights' "$program" sample merged --weights q8_0 --page pa
 expect 0 'wrote: adapter/adapter_model.safetensors' "$program" export run adapter --adapter
 grep -q '"base_model_name_or_path": ".*/model"' adapter/adapter_config.json || fail "the adapter does not name its base"
 expect 2 'there is a model already' "$program" export run adapter --adapter
+expect 0 '^wrote: adapter.gguf$' "$program" export run --gguf adapter.gguf --adapter
+grep -q 'adapter.lora.alpha' adapter.gguf || fail "the file of adapters has no alpha"
+expect 2 '--adapter needs a run of tune with adapters' "$program" export model --gguf another.gguf --adapter
 expect 0 'wrote: one.gguf' "$program" export run --gguf one.gguf
 grep -aq 'User: ' one.gguf || fail "the GGUF file has no chat template"
 expect 0 '' "$program" export run mistral --family mistral

@@ -226,6 +226,8 @@ th_halves th_halves_of(const th_parameter_iterator *parameter, const th_language
 /* Returns the tensor as it is for rotary positions that rotate halves: a copy that belongs to the scope, or t itself if
  * no row changes. */
 th_tensor *th_halves_order(th_tensor *t, const th_halves *halves);
+/* Returns the tensor as it is for rotary positions that rotate neighbors, from the order of halves. All rows change. */
+th_tensor *th_halves_undo(th_tensor *t, const th_halves *halves);
 
 /* -- the family or architecture of an exported model: the first one that expresses its options (choice.c) -- */
 

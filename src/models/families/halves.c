@@ -8,13 +8,14 @@
 #include "tapehead/ops.h"
 #include "tapehead/tensor.h"
 
-/* Reorders the rows of whole heads. */
-static th_tensor *reorder(th_tensor *t, int64_t head_width, int64_t rotated)
+/* Reorders the rows of whole heads, or undoes this. */
+static th_tensor *reorder(th_tensor *t, int64_t head_width, int64_t rotated, bool undo)
 {
     const th_shape shape = th_shape_of(t);
     const int64_t heads = shape.size[0] / head_width, rest = shape.ndim == 2 ? shape.size[1] : 1;
     th_tensor *rows = th_reshape(t, TH_SHAPE(heads, head_width, rest));
-    th_tensor *pairs = th_reshape(th_slice(rows, 1, 0, rotated, 1), TH_SHAPE(heads, rotated / 2, 2, rest));
+    const int64_t outer = undo ? 2 : rotated / 2, inner = undo ? rotated / 2 : 2;
+    th_tensor *pairs = th_reshape(th_slice(rows, 1, 0, rotated, 1), TH_SHAPE(heads, outer, inner, rest));
     th_tensor *parts[] = {th_reshape(th_swap_axes(pairs, 1, 2), TH_SHAPE(heads, rotated, rest)),
                           th_slice(rows, 1, rotated, head_width, 1)};
     return th_reshape(rotated < head_width ? th_concat(parts, 2, 1) : parts[0], shape);
@@ -52,8 +53,13 @@ th_tensor *th_halves_order(th_tensor *t, const th_halves *halves)
     if (rows == 0)
         return t;
     if (rows == all)
-        return reorder(t, halves->head_width, halves->rotated);
-    th_tensor *parts[] = {reorder(th_slice(t, 0, 0, rows, 1), halves->head_width, halves->rotated),
+        return reorder(t, halves->head_width, halves->rotated, false);
+    th_tensor *parts[] = {reorder(th_slice(t, 0, 0, rows, 1), halves->head_width, halves->rotated, false),
                           th_slice(t, 0, rows, all, 1)};
     return th_concat(parts, 2, 0);
+}
+
+th_tensor *th_halves_undo(th_tensor *t, const th_halves *halves)
+{
+    return reorder(t, halves->head_width, halves->rotated, true);
 }

@@ -117,23 +117,34 @@ static int find_architecture(const char *name)
     return -1;
 }
 
-/* Returns the first architecture that has the options, or only the one of that name; NULL with the error pending. */
-static const th_gguf_architecture *choose_architecture(th_context *ctx, const th_language_model_options *options,
-                                                       const char *only)
+const th_gguf_architecture *th_gguf_choose_architecture(th_context *ctx, const char *asker,
+                                                        const th_language_model_options *options, const char *only)
 {
     static const th_candidates architectures = {
         "architecture", "GGUF", TH_GGUF_ARCHITECTURES, name_of_architecture, family_of_architecture, count_differences};
-    const int chosen = th_first_candidate(ctx, operation, &architectures, options, find_architecture(only));
+    const int chosen = th_first_candidate(ctx, asker, &architectures, options, find_architecture(only));
     return chosen < 0 ? NULL : &th_gguf_architectures[chosen];
 }
 
 /* -- checks -- */
 
-static th_status check_given(th_context *ctx, const char *path, const th_language_model_options *m,
-                             const th_gguf_export_options *given)
+th_status th_gguf_check_target(th_context *ctx, const char *asker, const char *path, const char *architecture)
 {
     if (path == NULL || strlen(path) + 32 > TH_MAX_PATH)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "the path is NULL");
+        return th_fail(ctx, TH_ERROR_ARGUMENT, asker, path ? "the path is too long" : "the path is NULL");
+    if (architecture && find_architecture(architecture) < 0) {
+        char list[160];
+        th_gguf_list_architectures(list, sizeof list);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, asker, "unknown architecture \"%.60s\"; %s are supported", architecture,
+                       list);
+    }
+    if (th_is_shapes_only(ctx))
+        return th_fail(ctx, TH_ERROR_STATE, asker, "a shapes-only context has no values");
+    return TH_OK;
+}
+
+static th_status check_given(th_context *ctx, const th_language_model_options *m, const th_gguf_export_options *given)
+{
     if (given->type != TH_FLOAT32 && !th_is_storage_type(given->type))
         return th_fail(ctx, TH_ERROR_TYPE, operation,
                        "the type is %s; float32, float16, bfloat16, q8_0 and q4_0 are allowed",
@@ -144,17 +155,27 @@ static th_status check_given(th_context *ctx, const char *path, const th_languag
     if (given->has_begin_token && (given->begin_token < -1 || given->begin_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "begin token %lld is outside the vocabulary of %lld",
                        (long long)given->begin_token, (long long)m->vocabulary);
-    if (given->architecture && find_architecture(given->architecture) < 0) {
-        char list[160];
-        th_gguf_list_architectures(list, sizeof list);
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown architecture \"%.60s\"; %s are supported",
-                       given->architecture, list);
-    }
     if (given->tokenizer && !th_gguf_tokenizer_check(ctx, operation, given->tokenizer, m->vocabulary))
         return th_error_code(ctx);
-    if (th_is_shapes_only(ctx))
-        return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return TH_OK;
+}
+
+/* -- the file -- */
+
+th_status th_gguf_publish(const th_gguf_export *e, const char *path, const char *values, size_t bytes, int64_t n_values)
+{
+    th_atomic_file f;
+    errno = 0;
+    bool written = th_atomic_begin(&f, path);
+    if (written) {
+        errno = 0;
+        th_gguf_write_all(e, f.file, values, bytes, n_values);
+        written = th_atomic_end(&f, !ferror(f.file) && !th_failed(e->ctx));
+    }
+    const int error_number = errno;
+    if (th_failed(e->ctx) || written)
+        return th_error_code(e->ctx);
+    return th_fail(e->ctx, TH_ERROR_FILE, e->operation, "%.300s: %s", path, strerror(error_number));
 }
 
 /* -- the public function -- */
@@ -179,8 +200,6 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
 /* Writes the whole file. */
 static th_status write_file(const th_gguf_export *e, const char *path, const th_gguf_export_options *given)
 {
-    th_context *ctx = e->ctx;
-    th_atomic_file f;
     char *values = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&values, &bytes);
@@ -188,20 +207,11 @@ static th_status write_file(const th_gguf_export *e, const char *path, const th_
     const bool made = memory && write_values(&w, e, given);
     if (memory == NULL || fclose(memory) != 0 || values == NULL || !made) {
         free(values);
-        return th_fail_memory(ctx, operation, bytes);
+        return th_fail_memory(e->ctx, operation, bytes);
     }
-    errno = 0;
-    bool written = th_atomic_begin(&f, path);
-    if (written) {
-        errno = 0;
-        th_gguf_write_all(e, f.file, values, bytes, w.values);
-        written = th_atomic_end(&f, !ferror(f.file) && !th_failed(ctx));
-    }
-    const int error_number = errno;
+    const th_status status = th_gguf_publish(e, path, values, bytes, w.values);
     free(values);
-    if (th_failed(ctx) || written)
-        return th_error_code(ctx);
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(error_number));
+    return status;
 }
 
 th_status th_language_model_export_gguf(th_module *model, const char *path, const th_gguf_export_options *options)
@@ -213,11 +223,11 @@ th_status th_language_model_export_gguf(th_module *model, const char *path, cons
     const th_language_model_options *m = th_language_model_options_of(model);
     if (m == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
-    if (check_given(ctx, path, m, &given) != TH_OK)
+    if (th_gguf_check_target(ctx, operation, path, given.architecture) != TH_OK || check_given(ctx, m, &given) != TH_OK)
         return th_error_code(ctx);
     const th_language_model_options normal = th_normal_options(m);
     th_gguf_export e = {.ctx = ctx, .operation = operation, .options = &normal, .type = given.type};
-    e.architecture = choose_architecture(ctx, m, given.architecture);
+    e.architecture = th_gguf_choose_architecture(ctx, operation, m, given.architecture);
     if (e.architecture == NULL)
         return th_error_code(ctx);
     const th_family family = th_gguf_family(e.architecture);

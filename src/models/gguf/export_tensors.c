@@ -48,7 +48,7 @@ static th_dtype type_to_write(const th_gguf_export *e, const th_foreign_tensor *
     return shape->size[1] % numbers == 0 ? e->type : TH_FLOAT16;
 }
 
-static void add_tensor(th_gguf_export *e, const char *name, const th_foreign_tensor *source)
+void th_gguf_add_tensor(th_gguf_export *e, const char *name, const th_foreign_tensor *source)
 {
     th_gguf_out *o = &e->out[e->n_out++];
     *o = (th_gguf_out){.name = name, .source = source, .shape = source->shape};
@@ -132,9 +132,9 @@ th_status th_gguf_list(th_gguf_export *e, th_module *model, const th_family *fam
     }
     for (int64_t i = 0; i < e->list.count; i++) {
         const th_foreign_tensor *t = &e->list.tensor[i];
-        add_tensor(e, t->name, t);
+        th_gguf_add_tensor(e, t->name, t);
         if (e->architecture->needs_output && !e->options->untied && strcmp(t->name, family->embedding) == 0)
-            add_tensor(e, family->classifier, t);
+            th_gguf_add_tensor(e, family->classifier, t);
     }
     if (list_factors(e) != TH_OK)
         th_gguf_list_free(e);

@@ -7,6 +7,7 @@
 
 #include "models/core/modules.h"
 #include "models/families/family.h"
+#include "tapehead/safetensors.h"
 
 #define TH_PEFT_CONFIG "adapter_config.json"
 #define TH_PEFT_WEIGHTS "adapter_model.safetensors"
@@ -24,6 +25,10 @@ typedef struct th_peft_slice {
     char module[TH_FULL_NAME_SIZE]; /* "model.layers.0.self_attn.q_proj" */
     int place;                      /* slices of a module are sorted by place, then by their rows */
     int64_t heads;                  /* not 0: the module has its rows in the order of these heads (TH_VIEW_BY_HEAD) */
+    /* not 0 rows: queries or keys whose rotary positions rotate neighbors in the model or in the file, and halves in the
+     * other of both */
+    th_halves halves;
+    bool to_neighbors; /* the file rotates neighbors */
 } th_peft_slice;
 
 typedef struct th_peft_slices {
@@ -34,9 +39,10 @@ typedef struct th_peft_slices {
 
 /* Checks the arguments of a function that reads or writes a folder: TH_ERROR_ARGUMENT, TH_ERROR_STATE. */
 th_status th_peft_check_model(th_module *model, const char *folder, const char *operation);
-/* Lists the projections of a language model. The list is empty if the family has no name for one of them. Errors:
- * TH_ERROR_MEMORY. Call th_peft_slices_end even after an error. */
-th_status th_peft_slices_list(th_module *model, const th_family *family, const char *operation, th_peft_slices *list);
+/* Lists the projections of a language model. The list is empty if the family has no name for one of them. neighbors:
+ * rotary positions of the file rotate neighbors. Errors: TH_ERROR_MEMORY. Call th_peft_slices_end even after an error. */
+th_status th_peft_slices_list(th_module *model, const th_family *family, bool neighbors, const char *operation,
+                              th_peft_slices *list);
 void th_peft_slices_end(th_context *ctx, th_peft_slices *list);
 /* Returns the end of the slices of one module that begin at `first`. */
 int64_t th_peft_module_end(const th_peft_slices *list, int64_t first);
@@ -45,6 +51,38 @@ int64_t th_peft_module_find(const th_peft_slices *list, const char *module);
 /* Reorder the rows of a matrix from our order to the order of the module, and from its order to ours. */
 th_tensor *th_peft_rows_to_module(const th_peft_slice *slice, th_tensor *rows);
 th_tensor *th_peft_rows_from_module(const th_peft_slice *slice, th_tensor *rows);
+
+/* The same for the rows of one slice, whose rotary positions may differ. */
+th_tensor *th_peft_rows_to_file(const th_peft_slice *slice, th_tensor *rows);
+th_tensor *th_peft_rows_to_model(const th_peft_slice *slice, th_tensor *rows);
+
+/* -- the adapters of modules (peft_adapters.c) -- */
+
+typedef struct th_peft_adapter {
+    const char *module;
+    bool adapted;
+    int64_t rank;
+    double alpha, scale;
+    char name[2][TH_PEFT_NAME_SIZE]; /* of A and B */
+} th_peft_adapter;
+
+/* Names of tensors: `before`, the module, and then `a` or `b`. */
+typedef struct th_peft_naming {
+    const char *before, *a, *b;
+} th_peft_naming;
+
+typedef struct th_peft_adapters {
+    th_peft_adapter *module; /* [modules] */
+    th_named_tensor *tensor; /* [tensors]: A and B of each adapted module; they belong to the open scope */
+    int64_t modules, tensors;
+    int64_t capacity; /* of modules */
+} th_peft_adapters;
+
+/* Lists the adapters of all modules. A module of several projections has one adapter. Errors: TH_ERROR_MEMORY, and
+ * TH_ERROR_ARGUMENT if its projections have different scales. Call th_peft_adapters_end even after an error. */
+th_status th_peft_adapters_list(th_context *ctx, const char *operation, const th_peft_slices *slices,
+                                const th_peft_naming *naming, th_peft_adapters *list);
+void th_peft_adapters_end(th_context *ctx, th_peft_adapters *list);
 
 /* -- settings (peft_config.c) -- */
 

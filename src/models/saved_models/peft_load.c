@@ -84,7 +84,7 @@ static th_status choose_family(loading *l, th_module *model)
     int64_t fewest = INT64_MAX;
     char quoted[TH_QUOTED];
     for (int i = 0; i < TH_FAMILIES; i++) {
-        if (th_peft_slices_list(model, th_families[i], operation, &l->slices) != TH_OK)
+        if (th_peft_slices_list(model, th_families[i], false, operation, &l->slices) != TH_OK)
             return th_error_code(l->ctx);
         const int64_t count = count_unknown(l, &l->slices, &unknown);
         if (l->slices.count > 0 && count == 0) {
@@ -210,7 +210,8 @@ static th_status attach_module(const loading *l, int64_t first, int64_t end)
         const th_projection *p = &l->slices.slice[i].projection;
         const th_lora *lora = th_lora_attach_to(p, &setting, shared);
         if (lora == NULL || (shared == NULL && th_copy_into(lora->a, a) != TH_OK) ||
-            th_copy_into(lora->b, th_slice(b, 0, row, row + p->rows, 1)) != TH_OK)
+            th_copy_into(lora->b, th_peft_rows_to_model(&l->slices.slice[i], th_slice(b, 0, row, row + p->rows, 1))) !=
+                TH_OK)
             return th_error_code(l->ctx);
         shared = lora->a;
         row += p->rows;

@@ -63,6 +63,22 @@ static bool find_module(const th_family *family, int64_t heads, th_peft_slice *s
     return false;
 }
 
+/* Sets whether the rows of queries and keys have another order in the file. */
+static void set_order(const th_language_model_options *o, bool neighbors, th_peft_slice *slice)
+{
+    static const char layers[] = "layers.";
+    const char *name = slice->projection.name;
+    if ((!th_name_ends_with(name, ".q_proj") && !th_name_ends_with(name, ".k_proj")) ||
+        strncmp(name, layers, strlen(layers)) != 0)
+        return;
+    const th_score_options *scores = th_scores_of_layer(o, strtoll(name + strlen(layers), NULL, 10));
+    if (!scores->rotary || neighbors == (scores->rotary_pairing == TH_ROTARY_NEIGHBORS))
+        return;
+    const int64_t width = o->block.head_width;
+    slice->halves = (th_halves){slice->projection.rows, width, scores->rotary_width > 0 ? scores->rotary_width : width};
+    slice->to_neighbors = neighbors;
+}
+
 /* -- all projections -- */
 
 static int compare_slices(const void *a, const void *b)
@@ -74,11 +90,6 @@ static int compare_slices(const void *a, const void *b)
     if (x->place != y->place)
         return x->place < y->place ? -1 : 1;
     return (x->projection.begin > y->projection.begin) - (x->projection.begin < y->projection.begin);
-}
-
-static bool rotates_neighbors(const th_score_options *scores)
-{
-    return scores->rotary && scores->rotary_pairing == TH_ROTARY_NEIGHBORS;
 }
 
 th_status th_peft_check_model(th_module *model, const char *folder, const char *operation)
@@ -93,18 +104,14 @@ th_status th_peft_check_model(th_module *model, const char *folder, const char *
     if (o == NULL)
         return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model",
                        model->type);
-    for (int64_t i = 0; i < o->layers; i++)
-        if (rotates_neighbors(th_scores_of_layer(o, i)))
-            return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
-                           "the rotary positions rotate neighbors, and transformers has another order of rows: use "
-                           "th_lora_merge and th_language_model_export");
     return th_refuse_in_check(model->ctx, operation);
 }
 
-th_status th_peft_slices_list(th_module *model, const th_family *family, const char *operation, th_peft_slices *list)
+th_status th_peft_slices_list(th_module *model, const th_family *family, bool neighbors, const char *operation,
+                              th_peft_slices *list)
 {
     th_context *ctx = model->ctx;
-    const int64_t heads = th_language_model_options_of(model)->heads;
+    const th_language_model_options *options = th_language_model_options_of(model);
     *list = (th_peft_slices){0};
     for (th_projection p = th_projections_begin(model); th_projection_next(&p);)
         list->count++;
@@ -115,10 +122,11 @@ th_status th_peft_slices_list(th_module *model, const th_family *family, const c
     th_peft_slice *slice = list->slice;
     for (th_projection p = th_projections_begin(model); th_projection_next(&p); slice++) {
         *slice = (th_peft_slice){.projection = p};
-        if (!find_module(family, heads, slice)) {
+        if (!find_module(family, options->heads, slice)) {
             th_peft_slices_end(ctx, list);
             return TH_OK;
         }
+        set_order(options, neighbors, slice);
     }
     qsort(list->slice, (size_t)list->count, sizeof *list->slice, compare_slices);
     return TH_OK;
@@ -171,4 +179,18 @@ th_tensor *th_peft_rows_to_module(const th_peft_slice *slice, th_tensor *rows)
 th_tensor *th_peft_rows_from_module(const th_peft_slice *slice, th_tensor *rows)
 {
     return slice->heads && rows ? swap_groups(rows, slice->heads, QKV) : rows;
+}
+
+th_tensor *th_peft_rows_to_file(const th_peft_slice *slice, th_tensor *rows)
+{
+    if (slice->halves.rows == 0 || rows == NULL)
+        return rows;
+    return slice->to_neighbors ? th_halves_undo(rows, &slice->halves) : th_halves_order(rows, &slice->halves);
+}
+
+th_tensor *th_peft_rows_to_model(const th_peft_slice *slice, th_tensor *rows)
+{
+    if (slice->halves.rows == 0 || rows == NULL)
+        return rows;
+    return slice->to_neighbors ? th_halves_order(rows, &slice->halves) : th_halves_undo(rows, &slice->halves);
 }

@@ -18,129 +18,14 @@
 
 static const char operation[] = "lora_save";
 
-/* The adapter of a module of transformers. */
-typedef struct module_adapter {
-    const char *module;
-    bool adapted;
-    int64_t rank;
-    double alpha;
-    char name[2][TH_PEFT_NAME_SIZE]; /* of both tensors */
-} module_adapter;
-
 typedef struct saving {
     th_context *ctx;
     const char *folder;
     th_lora_save_options given;
     th_peft_slices slices;
-    module_adapter *module;  /* [modules] */
-    th_named_tensor *tensor; /* [tensors] */
-    int64_t modules, tensors;
+    th_peft_adapters list;
     th_lora_setting setting; /* of the first adapter */
 } saving;
-
-/* -- the adapter of a module -- */
-
-static const th_lora *adapter_of(const saving *s, int64_t slice)
-{
-    return *s->slices.slice[slice].projection.lora;
-}
-
-/* Returns whether slice i has an A, and no slice from `first` to i - 1 has the same one. */
-static bool has_new_a(const saving *s, int64_t first, int64_t i)
-{
-    const th_lora *l = adapter_of(s, i);
-    bool is_new = l != NULL;
-    for (int64_t k = first; k < i && is_new; k++)
-        is_new = adapter_of(s, k) == NULL || adapter_of(s, k)->a != l->a;
-    return is_new;
-}
-
-static th_tensor *zero_matrix(const saving *s, const th_lora *like, int64_t rows, int64_t columns)
-{
-    return th_zeros(s->ctx, th_dtype_of(like->a), TH_SHAPE(rows, columns));
-}
-
-/* Returns the A's of slices first to end - 1, one below the other, each once. */
-static th_tensor *stack_a(const saving *s, int64_t first, int64_t end)
-{
-    th_tensor *stacked = NULL;
-    for (int64_t i = first; i < end; i++)
-        if (has_new_a(s, first, i)) {
-            th_tensor *pair[] = {stacked, adapter_of(s, i)->a};
-            stacked = stacked ? th_concat(pair, 2, 0) : pair[1];
-        }
-    return stacked;
-}
-
-/* Returns the rows of B of one slice: its B in the columns of its A, and zeros in the columns of others. */
-static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t slice, const th_lora *like)
-{
-    const th_lora *adapter = adapter_of(s, slice);
-    const int64_t rows = s->slices.slice[slice].projection.rows;
-    th_tensor *row = NULL;
-    for (int64_t i = first; i < end; i++)
-        if (has_new_a(s, first, i)) {
-            const th_lora *l = adapter_of(s, i);
-            th_tensor *pair[] = {row, adapter && adapter->a == l->a ? adapter->b
-                                                                    : zero_matrix(s, like, rows, th_size(l->a, 0))};
-            row = row ? th_concat(pair, 2, 1) : pair[1];
-        }
-    return row;
-}
-
-static th_tensor *stack_b(const saving *s, int64_t first, int64_t end, const th_lora *like)
-{
-    th_tensor *stacked = NULL;
-    for (int64_t i = first; i < end; i++) {
-        th_tensor *pair[] = {stacked, rows_of_b(s, first, end, i, like)};
-        stacked = stacked ? th_concat(pair, 2, 0) : pair[1];
-    }
-    return th_peft_rows_to_module(&s->slices.slice[first], stacked);
-}
-
-/* Returns an adapter of slices first to end - 1, or NULL. Sets an error if they have different scales. */
-static const th_lora *find_adapter(const saving *s, int64_t first, int64_t end)
-{
-    const th_lora *found = NULL;
-    for (int64_t i = first; i < end; i++) {
-        const th_lora *l = adapter_of(s, i);
-        if (l && found && (l->scale != found->scale || l->setting.rank_stabilized != found->setting.rank_stabilized))
-            th_fail(s->ctx, TH_ERROR_ARGUMENT, operation,
-                    "%s is one module in transformers, but its adapters have "
-                    "different scales",
-                    s->slices.slice[first].module);
-        found = found ? found : l;
-    }
-    return found;
-}
-
-/* Appends the tensors of the module whose slices are first to end - 1. */
-static void add_module(saving *s, int64_t first, int64_t end)
-{
-    module_adapter *m = &s->module[s->modules++];
-    const th_lora *l = find_adapter(s, first, end);
-    *m = (module_adapter){.module = s->slices.slice[first].module, .adapted = l != NULL};
-    if (l == NULL)
-        return;
-    th_tensor *a = stack_a(s, first, end), *b = stack_b(s, first, end, l);
-    m->rank = a ? th_size(a, 0) : l->setting.rank;
-    m->alpha = m->rank == l->setting.rank   ? l->setting.alpha
-               : l->setting.rank_stabilized ? l->scale * sqrt((double)m->rank)
-                                            : l->scale * (double)m->rank;
-    snprintf(m->name[0], sizeof m->name[0], TH_PEFT_PREFIX "%s" TH_PEFT_A, m->module);
-    snprintf(m->name[1], sizeof m->name[1], TH_PEFT_PREFIX "%s" TH_PEFT_B, m->module);
-    s->tensor[s->tensors++] = (th_named_tensor){m->name[0], a};
-    s->tensor[s->tensors++] = (th_named_tensor){m->name[1], b};
-}
-
-/* Lists the tensors. */
-static void list_tensors(saving *s)
-{
-    for (int64_t first = 0, end; first < s->slices.count && !th_failed(s->ctx); first = end) {
-        end = th_peft_module_end(&s->slices, first);
-        add_module(s, first, end);
-    }
-}
 
 /* -- adapter_config.json -- */
 
@@ -156,9 +41,9 @@ static bool last_component_suffices(const saving *s, int64_t i, bool *earlier)
 {
     bool all = true;
     *earlier = false;
-    for (int64_t k = 0; k < s->modules && all; k++)
-        if (strcmp(last_component(s->module[k].module), last_component(s->module[i].module)) == 0) {
-            all = s->module[k].adapted;
+    for (int64_t k = 0; k < s->list.modules && all; k++)
+        if (strcmp(last_component(s->list.module[k].module), last_component(s->list.module[i].module)) == 0) {
+            all = s->list.module[k].adapted;
             *earlier |= k < i;
         }
     return all;
@@ -169,14 +54,15 @@ static void put_targets(th_writer *w, const saving *s)
     const char *separator = "";
     th_put_key(w, "target_modules");
     fputs("[", w->file);
-    for (int64_t i = 0; i < s->modules; i++) {
+    for (int64_t i = 0; i < s->list.modules; i++) {
         bool earlier;
-        if (!s->module[i].adapted)
+        if (!s->list.module[i].adapted)
             continue;
         const bool fits = last_component_suffices(s, i, &earlier);
         if (fits && earlier)
             continue;
-        fprintf(w->file, "%s\"%s\"", separator, fits ? last_component(s->module[i].module) : s->module[i].module);
+        fprintf(w->file, "%s\"%s\"", separator,
+                fits ? last_component(s->list.module[i].module) : s->list.module[i].module);
         separator = ", ";
     }
     fputs("]", w->file);
@@ -198,8 +84,8 @@ static void put_pattern(th_writer *w, const char *key, const saving *s, bool ran
     const char *separator = "";
     th_put_key(w, key);
     fputs("{", w->file);
-    for (int64_t i = 0; i < s->modules; i++) {
-        const module_adapter *m = &s->module[i];
+    for (int64_t i = 0; i < s->list.modules; i++) {
+        const th_peft_adapter *m = &s->list.module[i];
         const double value = ranks ? (double)m->rank : m->alpha;
         if (!m->adapted || value == (ranks ? (double)s->setting.rank : s->setting.alpha))
             continue;
@@ -283,14 +169,10 @@ static th_status prepare_saving(saving *s, th_module *model)
     if (named_family(s, &only) != TH_OK)
         return th_error_code(ctx);
     const th_family *family = th_hugging_face_family(ctx, operation, th_language_model_options_of(model), only);
-    if (family == NULL || th_peft_slices_list(model, family, operation, &s->slices) != TH_OK)
+    if (family == NULL || th_peft_slices_list(model, family, false, operation, &s->slices) != TH_OK)
         return th_error_code(ctx);
     if (s->slices.count == 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no names for all projections", family->title);
-    s->module = th_allocate(ctx, (size_t)s->slices.count * sizeof *s->module);
-    s->tensor = th_allocate(ctx, (size_t)s->slices.count * 2 * sizeof *s->tensor);
-    if (s->module == NULL || s->tensor == NULL)
-        return th_fail_memory(ctx, operation, (size_t)s->slices.count * sizeof *s->module);
     return TH_OK;
 }
 
@@ -309,7 +191,7 @@ static th_status publish_adapter(th_safetensors_writer *weights, th_file_set *co
 static th_status write_files(saving *s, const char *path, th_safetensors_item *tensors)
 {
     static const th_named_text metadata = {"format", "pt"};
-    const th_safetensors_contents contents = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
+    const th_safetensors_contents contents = {s->ctx, operation, path, tensors, s->list.tensors, &metadata, 1, NULL};
     th_safetensors_writer weights;
     th_file_set config = {.ctx = s->ctx, .operation = operation, .folder = s->folder};
     th_status status = th_file_set_make_folder(&config);
@@ -326,12 +208,14 @@ static th_status write_files(saving *s, const char *path, th_safetensors_item *t
 
 static void write_folder(saving *s)
 {
+    static const th_peft_naming naming = {TH_PEFT_PREFIX, TH_PEFT_A, TH_PEFT_B};
     char path[TH_MAX_PATH];
     size_t bytes;
-    list_tensors(s);
-    if (th_failed(s->ctx) || !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
+    if (th_peft_adapters_list(s->ctx, operation, &s->slices, &naming, &s->list) != TH_OK ||
+        !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
         return;
-    th_safetensors_item *tensors = th_safetensors_list_items(s->ctx, operation, s->tensor, s->tensors, &bytes);
+    th_safetensors_item *tensors =
+        th_safetensors_list_items(s->ctx, operation, s->list.tensor, s->list.tensors, &bytes);
     if (tensors == NULL)
         return;
     (void)(write_files(s, path, tensors) == TH_OK); /* the error is pending */
@@ -353,8 +237,7 @@ th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_
         th_no_grad_end(ctx);
         th_scope_end(ctx, NULL);
     }
-    th_release(ctx, s.module, (size_t)s.slices.count * sizeof *s.module);
-    th_release(ctx, s.tensor, (size_t)s.slices.count * 2 * sizeof *s.tensor);
+    th_peft_adapters_end(ctx, &s.list);
     th_peft_slices_end(ctx, &s.slices);
     return th_error_code(ctx);
 }

@@ -328,6 +328,8 @@ static th_status adapter_saved(program_run *r)
     TRY(th_lora_save(r->model, in_folder(r, "adapter"), NULL));
     add_file(r, in_folder(r, "adapter/adapter_config.json"));
     add_file(r, in_folder(r, "adapter/adapter_model.safetensors"));
+    TRY(th_lora_export_gguf(r->model, in_folder(r, "adapter.gguf"), NULL));
+    add_file(r, in_folder(r, "adapter.gguf"));
     return th_error_code(r->ctx);
 }
 

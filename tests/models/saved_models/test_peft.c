@@ -312,20 +312,6 @@ START_TEST(models_that_do_not_fit_are_refused)
     expect_status(th_language_model_export(model, in_folder("export"), NULL), TH_ERROR_ARGUMENT, "lora.A");
     ck_assert_int_eq(th_lora_merge(model), TH_OK);
     ck_assert_int_eq(th_language_model_export(model, in_folder("merged"), NULL), TH_OK);
-    th_module *neighbors = th_language_model_new(
-        ctx,
-        &(th_language_model_options){.vocabulary = 5,
-                                     .length = 4,
-                                     .width = 8,
-                                     .heads = 2,
-                                     .layers = 1,
-                                     .positions = TH_POSITIONS_NONE,
-                                     .block = {.norm = TH_RMS_NORM,
-                                               .gated = true,
-                                               .no_bias = true,
-                                               .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS}}});
-    ck_assert_int_eq(th_lora_attach(neighbors, NULL), TH_OK);
-    expect_status(th_lora_save(neighbors, folder, NULL), TH_ERROR_ARGUMENT, "rotate neighbors");
 }
 END_TEST
 
