@@ -1,5 +1,6 @@
 /* For two_files.sh: prints numbers that float32 computes with kernels for float64 (angles, stored numbers). What macros
- * left out is refused with a sentence that names the macro. OF_LIBRARY: it is linked to the library, which has everything. */
+ * left out is refused with a sentence that names the macro.
+ * OF_LIBRARY: it is linked to the library, which has everything. */
 #include "tapehead.h"
 
 #include <stdio.h>
