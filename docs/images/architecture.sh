@@ -53,6 +53,7 @@ graph() {
         says["models/data"] = "token files, windows"
         says["models/text"] = "tokenizers"
         says["models/jinja"] = "runs chat templates"
+        says["models/tuning"] = "tuning inside a program"
         says["models/generation"] = "sampling, beam search"
         says["models/saved_models"] = "safetensors, checkpoints,<br/>Hugging Face"
         print "digraph tapehead {"

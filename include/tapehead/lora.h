@@ -75,6 +75,19 @@ TH_API th_status th_lora_unmerge(th_module *m) TH_MUST_CHECK;
  * adapter runs. */
 TH_API th_status th_lora_detach(th_module *m) TH_MUST_CHECK;
 
+/* Copies the adapters of `from` to `to`, a model with the same layers, which may belong to another context. If `to` has
+ * no adapters, it gets adapters with the same settings, and its other parameters are frozen. So one thread can generate
+ * with a snapshot of the adapters that another thread trains. No other thread may use either context meanwhile. After
+ * an error no adapter was attached. Errors:
+ *
+ *   TH_ERROR_ARGUMENT  the models have different layers, or `to` has other adapters
+ *   TH_ERROR_STATE     `from` has no adapter; an adapter of `to` is merged; a shapes-only context
+ *   TH_ERROR_TYPE      the adapters are float32 and the weights of `to` float64, or the reverse
+ *   TH_ERROR_MEMORY
+ *
+ * If an error is pending in the context of `from`, its code is returned. */
+TH_API th_status th_lora_copy(th_module *to, const th_module *from) TH_MUST_CHECK;
+
 /* What th_lora_find tells about an adapter. */
 typedef struct th_lora_adapter {
     char name[TH_FULL_NAME_SIZE]; /* of the projection, below the module: "layers.0.self_attn.q_proj" */
@@ -95,6 +108,7 @@ TH_API bool th_lora_find(const th_module *m, int64_t index, th_lora_adapter *ada
 #define th_lora_merge(...) TH_AT_STATUS(th_lora_merge(__VA_ARGS__))
 #define th_lora_unmerge(...) TH_AT_STATUS(th_lora_unmerge(__VA_ARGS__))
 #define th_lora_detach(...) TH_AT_STATUS(th_lora_detach(__VA_ARGS__))
+#define th_lora_copy(...) TH_AT_STATUS(th_lora_copy(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -14,6 +14,9 @@
 /* generation */
 #include "tapehead/generate.h"
 
+/* tuning inside a program */
+#include "tapehead/tune.h"
+
 /* files of models */
 #include "tapehead/checkpoint.h"
 #include "tapehead/files.h"

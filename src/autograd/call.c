@@ -7,6 +7,7 @@
 #include "kernels/sizes.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
+#include "tensor/mode.h"
 
 /* -- frames -- */
 
@@ -250,6 +251,8 @@ th_status th_frame_run(th_frame *frame, bool backward)
     copy_list copies;
     copies.count = 0;
     th_status status = TH_OK;
+    if (ctx->stop && th_poll_stop(ctx, call->op->name))
+        return ctx->error;
     const int64_t start = th_profile_start(ctx);
     if (call->op->flags & TH_OP_CONTIGUOUS) {
         const th_node *node = backward ? frame->node : NULL;

@@ -189,10 +189,11 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
         *given->memory_weights = NULL;
     if (check_operands(b, x, given) != TH_OK)
         return NULL;
-    if (b->recompute)
+    const bool recompute = b->recompute || b->base.ctx->recompute_blocks;
+    if (recompute)
         th_scope_begin_recomputed(b->base.ctx, NULL);
     x = run_branches(b, x, given);
-    if (b->recompute)
+    if (recompute)
         end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
         th_set_axes(x, "BTE");

@@ -38,6 +38,13 @@ static bool reserve(th_context *ctx, size_t size, bool without_memory, void **me
     return true;
 }
 
+size_t th_set_memory_limit(th_context *ctx, size_t limit)
+{
+    const size_t before = ctx->options.memory_limit;
+    ctx->options.memory_limit = limit;
+    return before;
+}
+
 static void unreserve(th_context *ctx, size_t size, void *memory)
 {
     if (memory)

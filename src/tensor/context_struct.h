@@ -72,7 +72,11 @@ struct th_context {
     /* mode */
     bool training, fusion, keep_values, tracing, profiling;
     int no_grad_depth, no_grad_at_clear;
-    bool recompute; /* inside a scope whose values are recomputed in backward instead of saved */
+    bool recompute;           /* inside a scope whose values are recomputed in backward instead of saved */
+    bool recompute_blocks;    /* th_recompute_blocks */
+    bool (*stop)(void *user); /* th_set_stop; NULL: nothing stops the step */
+    void *stop_user;
+    bool stopped; /* stop returned true */
 
     /* random state */
     uint64_t seed;

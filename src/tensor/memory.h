@@ -39,6 +39,9 @@ void th_count_mapped(th_context *ctx, size_t bytes);
 /* Undoes th_count_mapped. */
 void th_uncount_mapped(th_context *ctx, size_t bytes);
 
+/* Sets the limit on the bytes from the allocator; 0: none. Returns the limit before. */
+TH_PRIVATE_API size_t th_set_memory_limit(th_context *ctx, size_t limit);
+
 /* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
 th_block *th_block_new(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 

@@ -94,6 +94,32 @@ void th_mode_restore(th_context *ctx, th_mode mode)
     ctx->no_grad_depth = mode.no_grad_depth;
 }
 
+void th_set_stop(th_context *ctx, bool (*stop)(void *user), void *user)
+{
+    ctx->stop = stop;
+    ctx->stop_user = user;
+    ctx->stopped = false;
+}
+
+bool th_was_stopped(const th_context *ctx)
+{
+    return ctx->stopped;
+}
+
+bool th_poll_stop(th_context *ctx, const char *operation)
+{
+    if (!ctx->stop(ctx->stop_user))
+        return false;
+    ctx->stopped = true;
+    th_fail(ctx, TH_ERROR_STATE, operation, "the program stopped this step");
+    return true;
+}
+
+void th_recompute_blocks(th_context *ctx, bool recompute)
+{
+    ctx->recompute_blocks = recompute;
+}
+
 bool th_is_shapes_only(const th_context *ctx)
 {
     return ctx->options.shapes_only;

@@ -16,6 +16,18 @@ TH_PRIVATE_API th_mode th_mode_evaluate(th_context *ctx);
 /* Restores a saved mode. */
 TH_PRIVATE_API void th_mode_restore(th_context *ctx, th_mode mode);
 
+/* Calls stop(user) before each operation, forward or backward, until a call with NULL. If stop returns true, the
+ * operation does not run, TH_ERROR_STATE is pending, and th_was_stopped returns true. stop must not use the context. */
+TH_PRIVATE_API void th_set_stop(th_context *ctx, bool (*stop)(void *user), void *user);
+/* Returns whether stop has returned true since the last th_set_stop. */
+TH_PRIVATE_API bool th_was_stopped(const th_context *ctx);
+/* Calls stop. Returns true with the error pending if the step must end. ctx->stop must not be NULL. */
+bool th_poll_stop(th_context *ctx, const char *operation);
+
+/* Sets whether transformer blocks recompute their values in backward, also those that were made without the option
+ * recompute. */
+TH_PRIVATE_API void th_recompute_blocks(th_context *ctx, bool recompute);
+
 /* Returns true in a context that was created with shapes_only. */
 TH_PRIVATE_API bool th_is_shapes_only(const th_context *ctx);
 

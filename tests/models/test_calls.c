@@ -51,6 +51,7 @@ STATUS(attach, th_lora_attach(model, NULL))
 STATUS(merge, th_lora_merge(adapted))
 STATUS(unmerge, th_lora_unmerge(adapted))
 STATUS(detach, th_lora_detach(adapted))
+STATUS(copy, th_lora_copy(model, adapted))
 POINTER(dense_new, th_dense_new(ctx, 2, 2, NULL))
 POINTER(embedding_new, th_embedding_new(ctx, 2, 2))
 POINTER(layer_norm_new, th_layer_norm_new(ctx, 2, NULL))
@@ -122,6 +123,7 @@ STATUS(instruction,
        th_instruction_encode(chat, tokenizer, "{\"prompt\": \"a\", \"completion\": \"b\"}", 34, "x", &tokens, &text))
 POINTER(chat_new, th_chat_template_new(ctx, "chatml", NULL, NULL))
 POINTER(chat_load, th_chat_template_load_as(ctx, in_folder("model"), "chatml"))
+POINTER(tune_new, th_tune_new(model, tokenizer, chat, NULL))
 POINTER(bytes_new, th_tokenizer_bytes_new(ctx))
 POINTER(characters_new, th_tokenizer_characters_new(ctx, "abc", 3))
 POINTER(train, th_tokenizer_train(ctx, "abc", 3, &(th_bpe_options){.vocabulary = 257}))
@@ -141,6 +143,7 @@ static const struct call {
     CALL(merge),
     CALL(unmerge),
     CALL(detach),
+    CALL(copy),
     CALL(dense_new),
     CALL(embedding_new),
     CALL(layer_norm_new),
@@ -200,6 +203,7 @@ static const struct call {
     CALL(instruction),
     CALL(chat_new),
     CALL(chat_load),
+    CALL(tune_new),
     CALL(bytes_new),
     CALL(characters_new),
     CALL(train),
@@ -322,9 +326,9 @@ static th_tensor *checked(void *user, th_tensor *x)
 
 START_TEST(a_checked_model_does_not_change)
 {
-    static const struct call refused[] = {CALL(cast),         CALL(store),      CALL(step),   CALL(attach),
-                                          CALL(merge),        CALL(unmerge),    CALL(detach), CALL(weights_load),
-                                          CALL(adapter_load), CALL(folder_load)};
+    static const struct call refused[] = {CALL(cast),         CALL(store),       CALL(step),   CALL(attach),
+                                          CALL(merge),        CALL(unmerge),     CALL(detach), CALL(weights_load),
+                                          CALL(adapter_load), CALL(folder_load), CALL(copy),   CALL(tune_new)};
     const uint32_t bits = th_module_crc32c(model), other_bits = th_module_crc32c(adapted);
     const int files = count_files();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -12,6 +12,7 @@
 #include "training/chunks.h"
 #include "training/gradient_norm.h"
 #include "training/layout.h"
+#include "training/moments.h"
 
 /* -- state -- */
 
@@ -248,6 +249,35 @@ static th_status add_shard(th_optimizer *o)
     empty_gradients(o, !last);
     s->next++;
     return TH_OK;
+}
+
+/* Allocates memory for as many open nodes as a step of this process has at a time. */
+static th_status reserve_node_memory(th_optimizer *o)
+{
+    th_shard_state *s = &o->shards;
+    th_block_run r;
+    for (int shards = s->end - s->first; shards > 1; shards = (shards + 1) / 2, s->n_open++)
+        for (int64_t at = 0; th_next_run(o, false, &at, &r);)
+            if (ensure_node_memory(o, r.block) != TH_OK)
+                return o->ctx->error;
+    return TH_OK;
+}
+
+th_status th_optimizer_reserve(th_optimizer *o)
+{
+    if (!th_optimizer_usable(o, "optimizer_reserve") || th_moments_ensure(o) != TH_OK)
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
+    th_shards_end_loop(o);
+    th_optimizer_sort(o);
+    for (int64_t i = 0; i < o->count; i++) {
+        o->parameters[i].summed = o->parameters[i].tensor->requires_gradient;
+        if (o->parameters[i].summed && th_gradient_zero(o->parameters[i].tensor) != TH_OK)
+            return o->ctx->error;
+    }
+    (void)reserve_node_memory(o);
+    o->shards.n_open = 0;
+    empty_gradients(o, true);
+    return o->ctx->error;
 }
 
 /* -- the loop -- */

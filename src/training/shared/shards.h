@@ -3,6 +3,7 @@
 #ifndef TH_TRAINING_SHARED_SHARDS_H
 #define TH_TRAINING_SHARED_SHARDS_H
 
+#include "private_api.h"
 #include "tapehead/optimizer.h"
 #include "tensor/context_struct.h"
 #include "training/shared/shard_nodes.h"
@@ -47,6 +48,10 @@ th_status th_shards_init(th_optimizer *o, int shards, th_group *group);
 void th_shards_free(th_optimizer *o);
 /* Frees the sums, for example because a block will be freed. The program must start an unfinished loop again. */
 void th_shards_discard_sums(th_optimizer *o);
+
+/* Allocates what the steps of one process keep: gradients, their sums, and moments. The first step of Adam then allocates
+ * only values of the tape. Ends an unfinished loop. */
+TH_PRIVATE_API th_status th_optimizer_reserve(th_optimizer *o);
 
 /* Returns TH_ERROR_STATE if the program has not computed all shards of this process. */
 th_status th_shards_check_complete(const th_optimizer *o);

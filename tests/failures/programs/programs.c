@@ -64,6 +64,7 @@ const program *const programs[] = {
     &merges_of_a_folder,
     &token_files,
     &instruction_data,
+    &tuning_inside,
     &safetensors,
     &weights_alone,
     &checkpoints,

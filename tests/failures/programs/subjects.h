@@ -16,7 +16,7 @@ extern const program shards_alone, shards_together, local_steps;
 extern const program npy, whole_files, pages, pictures, profile, progress, logs;
 extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loaded_document_tokenizer,
     merges_of_a_folder, token_files;
-extern const program instruction_data;
+extern const program instruction_data, tuning_inside;
 extern const program safetensors, weights_alone, checkpoints, averaged_checkpoints, resumed_training, hugging_face_gpt2,
     hugging_face_llama, peft, gguf;
 
