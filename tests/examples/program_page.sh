@@ -2,7 +2,7 @@
 # program_page.sh PROGRAM PAGE [SOURCE]: the outputs on the page equal the output of the program on this machine, and the C on the
 # page is in the program.
 #
-# The outputs are in blocks that open with ```console. A line "$ NAME OPTIONS", with the program's name, starts an output, which
+# The outputs are in blocks that open with ```console. A line "$ scripts/run.sh NAME OPTIONS", with the program's name, starts an output, which
 # continues in the next blocks. A line "..." replaces any number of lines; without it the page must show every line. Empty lines do
 # not count. With SOURCE, the lines of each block that opens with ```c must follow each other in it; indentation does not count.
 set -eu
@@ -19,6 +19,7 @@ function finish() {
 function start(   run, line) {
     finish()
     command = substr($0, 3)
+    sub(/^scripts\/run\.sh (class\/)?/, "", command)
     run = "\"" program "\"" substr(command, length(name) + 1) "; echo status $?"
     if (command !~ "^" name "( [-a-z0-9.]+)*$")
         fail("the test cannot run this command: " command)

@@ -61,6 +61,7 @@ incidents() {
     expect 'extern void nonsense(void); nonsense();' "calls a function that does not exist: nonsense"
     expect 'at(dx, 0, 0) = ' "the file does not compile: "
     expect 'at(dx, 0, 0) = log("one");' "error: "
+    expect 'at(dx, 0, 0) = y[0];' "element i of a is at(a, i), not a[i]"
     expect 'at(dx, 0, C) = 1;' "index 1 is 4, but the array is (2, 4): it must be at least 0 and below 4"
     expect 'at(dx, 0) = 1;' "has 1 index, but the array is (2, 4)"
     expect 'at(&c->input[X], 0, 0) = 1;' "at(&c->input[X], 0, 0)"
