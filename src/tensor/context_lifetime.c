@@ -33,8 +33,8 @@ static void check_options(th_context *ctx, const th_allocator *given)
     if (problem)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", problem);
     if (!problem && !th_machine_set_precision(&ctx->machine, options->precision))
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
-                "the precision must be " TH_PRECISIONS "; it is %d", (int)options->precision);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "the precision must be " TH_PRECISIONS "; it is %d",
+                (int)options->precision);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "threads must be 1 to %d, or 0 for all processors; it is %d",
                 (int)TH_MAX_THREADS, options->threads);

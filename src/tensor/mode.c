@@ -49,8 +49,8 @@ th_status th_set_precision(th_context *ctx, th_precision precision)
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     if (!th_machine_set_precision(&ctx->machine, precision))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_precision",
-                       "the precision must be " TH_PRECISIONS "; it is %d", (int)precision);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "set_precision", "the precision must be " TH_PRECISIONS "; it is %d",
+                       (int)precision);
     return TH_OK;
 }
 

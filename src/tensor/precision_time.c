@@ -106,8 +106,8 @@ double th_precision_time(th_context *ctx, th_precision precision)
     th_machine machine[2] = {ctx->machine, ctx->machine};
     if (!th_machine_set_precision(&machine[0], TH_PRECISION_FLOAT32) ||
         !th_machine_set_precision(&machine[1], precision)) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, "precision_time",
-                "the precision must be " TH_PRECISIONS "; it is %d", (int)precision);
+        th_fail(ctx, TH_ERROR_ARGUMENT, "precision_time", "the precision must be " TH_PRECISIONS "; it is %d",
+                (int)precision);
         return 0;
     }
     double *time = &ctx->precision_time[precision];
