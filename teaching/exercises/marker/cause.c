@@ -217,7 +217,8 @@ static bool mistake_fits(const comparison *c, const double *result, bool *known)
         *known = *known && !isnan(result[i]);
     }
     for (int64_t i = 0; i < c->n; i++) {
-        const double before = c->before ? c->before[i] : 0, unwritten = result[i] == UNWRITTEN;
+        const bool unwritten = result[i] == UNWRITTEN;
+        const double before = c->before ? c->before[i] : 0;
         added = added && equal(c->got[i], unwritten ? before : result[i] + (c->add ? before : 0), scale);
         alone = alone && equal(c->got[i], unwritten ? before : result[i], scale);
     }

@@ -28,15 +28,10 @@ static struct {
 
 /* -- the process -- */
 
-static void limit(int resource, rlim_t value, rlim_t hard)
-{
-    setrlimit(resource, &(struct rlimit){value, hard});
-}
-
 /* In the new process: leaves it nothing of the marker's but the two pipes, and standard error for what the student prints. */
 static _Noreturn void become_runner(const mark_runner *runner, int requests, int answers)
 {
-    const rlim_t memory = (rlim_t)2 << 30;
+    const rlim_t memory = (rlim_t)2 << 30, seconds = (rlim_t)runner->seconds;
     const int highest = 256;
     requests = fcntl(requests, F_DUPFD, highest);
     answers = fcntl(answers, F_DUPFD, highest + 1);
@@ -46,9 +41,9 @@ static _Noreturn void become_runner(const mark_runner *runner, int requests, int
         _exit(EXIT_FAILURE);
     for (int file = ANSWERS + 1; file <= highest + 8; file++)
         close(file);
-    limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_AS, memory, memory);
-    limit(RLIMIT_CPU, (rlim_t)runner->seconds, (rlim_t)runner->seconds + 1); /* SIGXCPU, then SIGKILL */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
+    setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds + 1}); /* SIGXCPU, then SIGKILL */
     char libraries[4096] = "LD_LIBRARY_PATH=";
     const char *path = getenv("LD_LIBRARY_PATH");
     append_text(libraries, sizeof libraries, "%s", path ? path : "");
