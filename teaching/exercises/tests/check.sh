@@ -1,5 +1,5 @@
 #!/bin/sh
-# check.sh SOURCE BUILD blanks|solutions|limits|mistakes|incidents|cheats|autograder|sample|write: checks the exercises with scripts/exercise.sh.
+# check.sh SOURCE BUILD PART [N]: checks the exercises with scripts/exercise.sh. N: only the mistakes of this exercise. The parts:
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
 #   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
@@ -96,8 +96,8 @@ rows_of() { # rows_of N PAGE: the rows of the table below the heading of exercis
     awk -v n="$1" '/^## / { mine = $0 ~ "^## " n "[:.]" } mine && /^\| / && !/^\| (mistake|---)/' "$2"
 }
 
-mistakes() {
-    for n in $(seq 10); do
+mistakes() { # mistakes [N]
+    for n in ${1:-$(seq 10)}; do
         table "$n" >"$work/rows"
         rows_of "$n" "$page" >"$work/on_page"
         diff "$work/on_page" "$work/rows" || wrong "exercise $n: the sentences differ from teaching/exercises/teacher.md"
@@ -150,7 +150,7 @@ write() {
 
 . "$here/incidents.sh"
 case $what in
-blanks | solutions | limits | mistakes | incidents | cheats | autograder | sample | write) "$what" ;;
+blanks | solutions | limits | mistakes | incidents | cheats | autograder | sample | write) "$what" ${4:+"$4"} ;;
 *) echo "unknown part $what" >&2; exit 2 ;;
 esac
 [ -z "$failed" ]
