@@ -1,8 +1,9 @@
-/* Finds the likely cause of wrong numbers: a mistake that explains all numbers of an array in every check (comparison.h).
+/* Finds the likely cause of wrong numbers: a mistake that explains all numbers of an array in every check
+ * (comparison.h).
  *
- * A check that fails has evidence for several causes, and one check alone often misleads. So each check notes, for each
- * array, which causes fit its numbers. A cause is printed if it fits in every check in which the array is wrong, and if no
- * other check excludes it. */
+ * A check that fails has evidence for several causes, and one check alone often misleads. So each check notes, for
+ * each array, which causes fit its numbers. A cause is printed if it fits in every check in which the array is
+ * wrong, and if no other check excludes it. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* The marker: runs a student's operation on known inputs, and explains what is wrong. The marker never loads the student's
- * code: exercise_runner does, and sends the numbers (message.h).
+/* The marker: runs a student's operation on known inputs, and explains what is wrong. The marker never loads the
+ * student's code: exercise_runner does, and sends the numbers (message.h).
  *
- * The right results come from the library's own operations and the tape. The wrong results of typical mistakes are close to
- * solutions, so students should not read this folder before they have finished. */
+ * The right results come from the library's own operations and the tape. The wrong results of typical mistakes are
+ * close to solutions, so students should not read this folder before they have finished. */
 #ifndef TAPEHEAD_MARKER_H
 #define TAPEHEAD_MARKER_H
 
@@ -47,8 +47,8 @@ typedef struct mark_check {
     bool ones;                    /* the gradient of output 0 is 1; otherwise random */
 } mark_check;
 
-/* Every exercise has a large check with random numbers. It finds a loop that a constant limits, and an array of the student
- * that is too short. Every axis is longer than the limits that a student would choose. */
+/* Every exercise has a large check with random numbers. It finds a loop that a constant limits, and an array of the
+ * student that is too short. Every axis is longer than the limits that a student would choose. */
 enum { LONG = 37 };
 #define LARGE "many random numbers"
 
@@ -96,8 +96,8 @@ void append_text(char *text, size_t size, const char *format, ...) __attribute__
 
 typedef struct mark_report mark_report;
 
-/* Runs work(user, result) in a child process and returns its result. The child holds none of the student's code. It ends
- * early with end_guarded. */
+/* Runs work(user, result) in a child process and returns its result. The child holds none of the student's code. It
+ * ends early with end_guarded. */
 void run_guarded(void (*work)(const void *user, mark_result *r), const void *user, mark_result *r);
 
 /* In the child process: stores a result and ends the process. */

@@ -1,5 +1,5 @@
-/* What exercise_marker and exercise_runner send to each other. The runner holds the student's code and is not trusted: the
- * marker decides how many bytes it reads, and no answer says that something is right. */
+/* What exercise_marker and exercise_runner send to each other. The runner holds the student's code and is not
+ * trusted: the marker decides how many bytes it reads, and no answer says that something is right. */
 #ifndef TAPEHEAD_MESSAGE_H
 #define TAPEHEAD_MESSAGE_H
 
@@ -22,7 +22,8 @@ enum {
     OF_INPUT_GRADIENT = OF_OUTPUT_GRADIENT + OUTPUTS
 };
 
-/* An array of a call. Its memory has `slots` elements of `element` bytes, and element [0, 0, ...] is at slot `first`. */
+/* An array of a call. Its memory has `slots` elements of `element` bytes, and element [0, 0, ...] is at slot
+ * `first`. */
 typedef struct message_array {
     bool given, has_data;
     th_dtype dtype;
@@ -39,8 +40,8 @@ typedef struct message_call {
     message_array array[ARRAYS];
 } message_call;
 
-/* The first answer describes the operation that was loaded. After each call comes an answer and, if nothing stopped it, the
- * memory of the arrays. */
+/* The first answer describes the operation that was loaded. After each call comes an answer and, if nothing stopped
+ * it, the memory of the arrays. */
 typedef struct message_answer {
     mark_state state; /* NOT_RUN: nothing stopped the code */
     char cause[CAUSE];

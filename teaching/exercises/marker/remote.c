@@ -28,7 +28,8 @@ static struct {
 
 /* -- the process -- */
 
-/* In the new process: leaves it nothing of the marker's but the two pipes, and standard error for what the student prints. */
+/* In the new process: leaves it nothing of the marker's but the two pipes, and standard error for what the student
+ * prints. */
 static _Noreturn void become_runner(const mark_runner *runner, int requests, int answers)
 {
     const rlim_t memory = (rlim_t)2 << 30, seconds = (rlim_t)runner->seconds;

@@ -1,5 +1,5 @@
-/* exercise_runner: runs a student's operation for exercise_marker, which starts this program for each check. It reads calls,
- * runs them, and answers with the numbers. It does not know which numbers are right. */
+/* exercise_runner: runs a student's operation for exercise_marker, which starts this program for each check. It
+ * reads calls, runs them, and answers with the numbers. It does not know which numbers are right. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
