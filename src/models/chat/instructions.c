@@ -193,8 +193,8 @@ static th_status encode_pair_by_program(const example *e, json_t *prompt, json_t
     th_status status = check_roles(e, prompt, "prompt");
     if (status == TH_OK)
         status = check_roles(e, completion, "completion");
-    json_t *all = json_copy(prompt);
-    if (status == TH_OK && (all == NULL || json_array_extend(all, completion) != 0))
+    json_t *all = json_array(); /* (json_copy loses elements silently if memory runs out) */
+    if (status == TH_OK && (json_array_extend(all, prompt) != 0 || json_array_extend(all, completion) != 0))
         status = th_fail_memory(e->ctx, operation, json_array_size(prompt));
     if (status == TH_OK)
         status = encode_by_program(e, prompt, tools, true, &question, NULL);

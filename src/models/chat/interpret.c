@@ -19,19 +19,19 @@ typedef struct conversation {
 
 /* -- variables -- */
 
-/* Returns a copy of a message without the members that are null. */
+/* Returns a copy of a message without the members that are null. NULL if memory runs out. (json_copy then loses members
+ * silently.) */
 static json_t *clean_message(const json_t *message)
 {
-    json_t *clean = json_copy((json_t *)(uintptr_t)message);
+    json_t *clean = json_object(), *value;
+    bool complete = clean != NULL;
     const char *key;
-    json_t *value;
-    void *next;
-    json_object_foreach_safe(clean, next, key, value)
-    {
-        if (json_is_null(value))
-            json_object_del(clean, key);
-    }
-    return clean;
+    json_object_foreach ((json_t *)(uintptr_t)message, key, value)
+        complete = complete && (json_is_null(value) || json_object_set(clean, key, value) == 0);
+    if (complete)
+        return clean;
+    json_decref(clean);
+    return NULL;
 }
 
 /* Returns the variables of a rendering of the first `count` messages; NULL if out of memory. */

@@ -6,6 +6,7 @@
 #include "models/chat/examples.h"
 #include "models/files/json.h"
 
+static const char operation[] = "instructions";
 enum { MOST_NAMES = 4 };
 
 /* An example with a question and an answer in two fields. */
@@ -138,6 +139,16 @@ static json_t *object_of(const char *name, json_t *value)
     return NULL;
 }
 
+/* Returns a new object with the same members. NULL if memory runs out. (json_copy then loses members silently.) */
+static json_t *copy_object(const json_t *object)
+{
+    json_t *copy = json_object();
+    if (copy && json_object_update(copy, (json_t *)(uintptr_t)object) == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
 static bool append(json_t *messages, const char *role, json_t *content)
 {
     return json_array_append_new(messages, message_of(role, content)) == 0;
@@ -152,7 +163,7 @@ static json_t *join(const char *first, const char *second)
 /* Returns the value of a text of JSON; NULL if it is another text, or with an error pending if memory runs out. */
 static json_t *parse(th_context *ctx, const char *text)
 {
-    const th_json_source source = {ctx, "instructions", "a field"};
+    const th_json_source source = {ctx, operation, "a field"};
     const th_json_limits limits = {.bytes = TH_MAX_EXAMPLE, .depth = TH_EXAMPLE_DEPTH};
     json_t *value = th_json_read(&source, text, strlen(text), &limits);
     if (th_error_code(ctx) == TH_ERROR_FILE)
@@ -160,36 +171,33 @@ static json_t *parse(th_context *ctx, const char *text)
     return value;
 }
 
-/* Returns an array with the value, or the value itself if it is an array. Takes ownership. */
-static json_t *in_array(json_t *value)
+/* Appends {"type": "function", "function": value}, or the value itself if it has a function. Returns false if memory runs
+ * out. */
+static bool append_function(json_t *list, json_t *value)
 {
-    if (value == NULL || json_is_array(value))
-        return value;
-    json_t *array = json_array();
-    if (array && json_array_append(array, value) != 0) {
-        json_decref(array);
-        array = NULL;
-    }
-    json_decref(value);
-    return array;
+    if (json_object_get(value, "function"))
+        return json_array_append(list, value) == 0;
+    json_t *function = object_of("function", json_incref(value));
+    const bool complete = function && th_json_add(function, "type", json_string("function"));
+    return json_array_append_new(list, function) == 0 && complete;
 }
 
-/* Returns the functions, or calls of functions, of a text, each as {"type": "function", "function": ...}. NULL as for
- * parse. */
+/* Returns the functions of a text, or calls of functions, as OpenAI's API has them. The text is an object, or an array.
+ * NULL as for parse. */
 static json_t *parse_functions(th_context *ctx, const char *text)
 {
-    json_t *list = in_array(parse(ctx, text));
-    bool valid = list != NULL;
-    for (size_t i = 0; i < json_array_size(list) && valid; i++) {
-        json_t *each = json_array_get(list, i);
-        valid = json_is_object(each);
-        if (valid && json_object_get(each, "function") == NULL) {
-            json_t *function = object_of("function", json_incref(each));
-            valid = json_array_set(list, i, function) == 0 && th_json_add(function, "type", json_string("function"));
-            json_decref(function);
-        }
-    }
-    if (valid)
+    json_t *value = parse(ctx, text), *list = value ? json_array() : NULL, *each;
+    bool complete = list != NULL;
+    size_t i;
+    if (json_is_object(value))
+        complete = complete && append_function(list, value);
+    json_array_foreach (value, i, each)
+        complete = complete && append_function(list, each);
+    if (value && !complete)
+        th_fail_memory(ctx, operation, strlen(text));
+    const bool usable = complete && (json_is_object(value) || json_is_array(value));
+    json_decref(value);
+    if (usable)
         return list;
     json_decref(list);
     return NULL;
@@ -217,7 +225,7 @@ static json_t *plain_message(th_context *ctx, const json_t *message)
 {
     const json_t *role = json_object_get(message, "role");
     const char *name = json_string_value(role ? role : json_object_get(message, "from"));
-    json_t *content = json_object_get(message, "content"), *plain = json_copy((json_t *)(uintptr_t)message);
+    json_t *content = json_object_get(message, "content"), *plain = copy_object(message);
     content = content ? content : json_object_get(message, "value");
     const char *text = json_string_value(content);
     json_t *calls = text && strcmp(name, "function_call") == 0 ? parse_functions(ctx, text) : NULL;
@@ -437,7 +445,7 @@ static json_t *with_tools(th_context *ctx, json_t *example, const char *text)
     json_t *tools = *text ? parse_functions(ctx, text) : json_array();
     if (tools == NULL)
         return example;
-    json_t *copy = json_copy(example);
+    json_t *copy = copy_object(example);
     json_decref(example);
     const bool complete = copy && json_object_set(copy, "tools", tools) == 0;
     json_decref(tools);
@@ -460,6 +468,6 @@ json_t *th_example_read(th_context *ctx, json_t *object, char problem[TH_PROBLEM
         return example;
     json_decref(example);
     if (problem[0] == 0)
-        th_fail_memory(ctx, "instructions", TH_PROBLEM);
+        th_fail_memory(ctx, operation, TH_PROBLEM);
     return NULL;
 }

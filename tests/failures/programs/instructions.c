@@ -19,6 +19,7 @@ static const char table[] = "question,answer\n\"a\nb\",c\n";
 static th_status template_loaded(program_run *r)
 {
     static const char config[] = "{\"eos_token\": {\"content\": \"</s>\"}, \"model_max_length\": 1e30}";
+    (void)remove(in_folder(r, "chat_template.jinja")); /* of the last step, in an earlier run */
     FILE *file = fopen(in_folder(r, "tokenizer_config.json"), "w");
     if (file) {
         fputs(config, file);
@@ -123,5 +124,34 @@ static th_status windows_packed(program_run *r)
     return status;
 }
 
-const program instruction_data = {.name = "instruction_data",
-                                  .step = {template_loaded, conversation_encoded, lines_written, windows_packed}};
+/* Calls and tools of ShareGPT, by a template that is run. */
+static th_status calls_encoded(program_run *r)
+{
+    static const char template[] =
+        "{{ tools | tojson }}{% for m in messages %}{% generation %}{{ m.content }}{{ m.tool_calls | tojson }}"
+        "{% endgeneration %}{% endfor %}";
+    static const char line[] =
+        "{\"tools\": \"[{\\\"name\\\": \\\"f\\\"}]\", \"conversations\": [{\"from\": \"function_call\", "
+        "\"value\": \"{\\\"name\\\": \\\"f\\\"}\", \"id\": 7}]}";
+    TRY(th_file_write(r->ctx, in_folder(r, "chat_template.jinja"), template, sizeof template - 1));
+    th_tokenizer *tokenizer = th_tokenizer_bytes_new(r->ctx);
+    th_chat_template *chat = th_chat_template_load(r->ctx, in_folder(r, "."));
+    th_text marks = {0};
+    th_token_list tokens = {0};
+    th_status status = th_error_code(r->ctx);
+    if (status == TH_OK)
+        status = th_instruction_encode(chat, tokenizer, line, sizeof line - 1, "line", &tokens, &marks);
+    if (status == TH_OK) {
+        add_bytes(r, tokens.token, tokens.count * sizeof *tokens.token);
+        add_bytes(r, marks.bytes, marks.count);
+    }
+    th_text_free(&marks);
+    th_token_list_free(&tokens);
+    th_chat_template_free(chat);
+    th_tokenizer_free(tokenizer);
+    return status;
+}
+
+const program instruction_data = {
+    .name = "instruction_data",
+    .step = {template_loaded, conversation_encoded, lines_written, windows_packed, calls_encoded}};
