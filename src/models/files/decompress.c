@@ -30,14 +30,16 @@ typedef struct decompression {
     bool stopped; /* by sink */
 } decompression;
 
-/* What can be wrong with the data. */
-static const char is_damaged[] = "the compressed data is damaged";
-static const char ends_early[] = "the file ends within its compressed data: it is not complete";
-
 static th_status refuse(const decompression *d, const char *problem)
 {
     return th_fail(d->ctx, TH_ERROR_FILE, operation, "%.300s: %s", d->name, problem);
 }
+
+#if defined TAPEHEAD_ZLIB || defined TAPEHEAD_ZSTD
+
+/* What can be wrong with the data. */
+static const char is_damaged[] = "the compressed data is damaged";
+static const char ends_early[] = "the file ends within its compressed data: it is not complete";
 
 /* Passes the first `count` bytes of the piece to sink. */
 static th_status deliver(decompression *d, size_t count)
@@ -52,6 +54,7 @@ static th_status deliver(decompression *d, size_t count)
     return TH_OK;
 }
 
+#endif
 #ifdef TAPEHEAD_ZLIB
 
 /* Decompresses the next bytes. Sets *done after the last member. */
