@@ -45,7 +45,7 @@ typedef struct th_example_part {
     const char *text; /* [bytes], of JSON, or of a row */
     size_t bytes;
     int64_t line;        /* where it begins, from 1 */
-    const char *problem; /* what is wrong with it; NULL: nothing so far */
+    const char *problem; /* a fault; NULL: none so far */
 } th_example_part;
 
 /* Finds out what the text is. Returns false if memory runs out. The text must outlive the reader. */
@@ -63,7 +63,7 @@ bool th_example_columns(th_example_reader *reader, const char *first);
 /* Returns the end of the row at `at`, before its line break. Sets *problem if a quotation mark is wrong: then it is the end
  * of the line. */
 const char *th_example_row_end(const th_example_reader *reader, const char *at, const char **problem);
-/* Returns the row of a table as an object with texts. Returns NULL and sets *problem if it has none; *problem is NULL if
+/* Returns the row of a table as an object with texts. Returns NULL and sets *problem for a wrong row; *problem is NULL if
  * memory ran out. The caller releases the object. */
 json_t *th_example_row(const th_example_reader *reader, const th_example_part *record, const char **problem);
 

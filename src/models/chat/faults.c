@@ -9,7 +9,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Whether two messages are equal, but for their numbers. */
+/* Whether two messages are equal, except for their numbers. */
 static bool are_alike(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++) {

@@ -79,7 +79,7 @@ static void skip_to_value(th_example_reader *r)
     r->in_array = false;
 }
 
-/* Returns the end of a record outside of arrays: that of the value, or of its last line if it has more text. */
+/* Returns the end of a record outside of arrays: the end of the value, or the end of its last line if more text is there. */
 static const char *end_with_line(const char *value_end, const char *end)
 {
     const char *after = value_end;

@@ -90,7 +90,7 @@ static json_t *find(const json_t *object, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-/* Returns the first member of these names; NULL: there is none. */
+/* Returns the first member of these names, or NULL. */
 static json_t *find_any(const json_t *object, const char *const *names)
 {
     json_t *value = NULL;

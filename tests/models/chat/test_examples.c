@@ -152,6 +152,8 @@ START_TEST(json_with_faults)
     expect_status(append("{\"text\": \"a\n{\"text\": 1}\n", 23, NULL), TH_ERROR_FILE,
                   "byte 11: the text ends too early (1 such); line 2: it has \"text\" (a number)");
     expect_status(append("{\"text\": \"a\"\n{\"text\": 1}\n", 24, NULL), TH_ERROR_FILE, "; line 2: it has \"text\"");
+    expect_status(append("{\"text\": \"a\"\n{\"text\": 1}\n}\n", 27, NULL), TH_ERROR_FILE,
+                  "; line 2: it has \"text\" (a number)");
     expect_status(append("{\n  \"text\": \"a\"\n", 16, NULL), TH_ERROR_FILE, "line 1: byte 1: the text ends too early");
     expect_status(append("{\"text\": \"a\0b\"}", 15, NULL), TH_ERROR_FILE, "line 1: byte 11: a NUL is not allowed");
 }
