@@ -149,7 +149,7 @@ has_emcc() {
 }
 has_mingw() {
     echo '#include <windows.h>
-          int main(void) { return GetVersion() == 0; }' | compiles x86_64-w64-mingw32-gcc c
+          int main(void) { return GetVersion() == 0; }' | compiles x86_64-w64-mingw32-gcc c -c
 }
 has_wine() {
     wine --version
@@ -430,7 +430,7 @@ for_musl() {
 }
 for_mingw() {
     build_tools
-    need gcc-mingw-w64-x86-64 has_mingw x86_64-w64-mingw32-gcc
+    need gcc-mingw-w64-x86-64-win32 has_mingw x86_64-w64-mingw32-gcc
     need "wine wine64" has_wine wine
     need dpkg-dev has_dpkg_source dpkg-source
     need python3 has_python python3
