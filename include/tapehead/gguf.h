@@ -71,7 +71,7 @@ TH_API th_status th_language_model_export_gguf(th_module *model, const char *pat
                                                const th_gguf_export_options *options) TH_MUST_CHECK;
 
 /* Writes the adapters of a language model (tapehead/lora.h), merged or not, for llama.cpp (llama-cli --lora): a file
- * with A and B in F32, without the base. Names are those of the architecture; NULL: the first one that has the model's
+ * with A and B in F32, without the base. architecture: names the tensors; NULL: the first one that has the model's
  * options, as in th_language_model_export_gguf. Projections that are one tensor in the file have one adapter,
  * as in th_lora_save. The file has one alpha: B of adapters with another one is multiplied. The file appears only when
  * it is complete. TH_ERROR_STATE if the model has no adapter; other errors as for th_language_model_export_gguf. */

@@ -164,7 +164,7 @@ static double difference(th_tensor *a, th_tensor *b)
     return worst;
 }
 
-/* The model of a GGUF file rotates neighbors, and that of the folder halves: they share a folder of PEFT. */
+/* A model from a GGUF file rotates neighbors, a model from a folder rotates halves. They share a folder of PEFT. */
 START_TEST(models_that_rotate_neighbors_read_and_write_folders_of_peft)
 {
     th_module *halves = base_of("llama");
