@@ -31,6 +31,27 @@ static th_module *base_of(const char *family)
     return model;
 }
 
+/* Returns a Llama whose heads are wide enough that the order of their rows matters. */
+static th_module *wide_llama(void)
+{
+    const th_language_model_options options = {.vocabulary = 16,
+                                               .length = 16,
+                                               .width = 32,
+                                               .heads = 4,
+                                               .layers = 2,
+                                               .positions = TH_POSITIONS_NONE,
+                                               .untied = true,
+                                               .block = {.norm = TH_RMS_NORM,
+                                                         .gated = true,
+                                                         .activation = TH_SILU,
+                                                         .no_bias = true,
+                                                         .kv_heads = 2,
+                                                         .scores = {.rotary = true}}};
+    th_module *model = th_language_model_new(ctx, &options);
+    no_error();
+    return model;
+}
+
 /* Draws B of all adapters, so that each of them changes its projection. */
 static void draw_adapters(th_module *model)
 {
@@ -141,7 +162,7 @@ END_TEST
 START_TEST(rank_stabilized_adapters_have_their_scale)
 {
     static const char *const patterns[] = {"q_proj", "linear2"};
-    th_module *model = base_of("llama");
+    th_module *model = wide_llama();
     const int layers = (int)th_language_model_options_of(model)->layers;
     check_model(
         model, NULL,
@@ -167,7 +188,7 @@ static double difference(th_tensor *a, th_tensor *b)
 /* A model from a GGUF file rotates neighbors, a model from a folder rotates halves. They share a folder of PEFT. */
 START_TEST(models_that_rotate_neighbors_read_and_write_folders_of_peft)
 {
-    th_module *halves = base_of("llama");
+    th_module *halves = wide_llama();
     ck_assert_int_eq(th_language_model_export_gguf(halves, in_folder("base.gguf"), NULL), TH_OK);
     th_module *neighbors = th_language_model_from_gguf(ctx, in_folder("base.gguf"), NULL);
     no_error();
