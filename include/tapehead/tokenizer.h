@@ -74,7 +74,7 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * tokenizer.json, or a GGUF file (th_tokenizer_from_gguf). Supported:
  *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of
  *                   them
- *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, and a Sequence of them
+ *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, Whitespace, WhitespaceSplit, and a Sequence of them
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing (th_tokenizer_encode_document)

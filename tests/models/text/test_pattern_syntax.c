@@ -106,6 +106,23 @@ START_TEST(each_construct_is_accepted)
 }
 END_TEST
 
+/* Letters, marks, decimal digits, numbers that are letters, letters in circles, and punctuation that connects. Like
+ * Oniguruma, \w has one half outside of [] only. */
+START_TEST(characters_of_words)
+{
+    static const char *const words[] = {"a",      "Z", "\u00e9", "\u6f22", "\u0301",     "7",     "\u0663",
+                                        "\u2167", "_", "\u203f", "\u24d0", "\U0001f130", "\uff3f"},
+                             *const others[] = {" ", "-", "\u2153", "\u20ac", "\u200d", "\U0001f600", "."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        ck_assert_msg(matches("\\w", words[i]) && matches("[\\w-]", words[i]) && !matches("\\W", words[i]) &&
+                          !matches("[^\\w\\s]", words[i]),
+                      "%s", words[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(!matches("\\w", others[i]) && matches("\\W", others[i]), "%s", others[i]);
+    ck_assert(matches("\\w", "\u00bd") && !matches("[\\w]", "\u00bd") && !matches("\\W", "\u00bd"));
+}
+END_TEST
+
 START_TEST(escapes_name_characters)
 {
     static const char *const cases[][2] = {
@@ -160,7 +177,7 @@ END_TEST
 START_TEST(what_differs_is_rejected)
 {
     static const char *const cases[][2] = {
-        {"\\w", "\\w is not supported"},
+        {"\\y", "\\y is not supported"},
         {"\\1", "\\1 is not supported"},
         {"[\\h]", "\\h is not supported"},
         {"a\\", "a backslash precedes a character that cannot be escaped"},
@@ -286,7 +303,7 @@ START_TEST(a_new_pattern_says_what_is_wrong)
     static const char *const cases[][2] = {{"a*", "it can match the empty string"},
                                            {"a|", "it can match the empty string"},
                                            {"[b-a]", "a range of a [] ends before it begins"},
-                                           {"\\w", "\\w is not supported"}};
+                                           {"\\y", "\\y is not supported"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memset(reason, 'x', sizeof reason - 1);
         ck_assert_ptr_null(th_pattern_new(cases[i][0], strlen(cases[i][0]), reason));
@@ -326,6 +343,7 @@ int main(void)
 {
     TCase *tests = new_suite("pattern syntax", NULL, NULL);
     tcase_add_test(tests, each_construct_is_accepted);
+    tcase_add_test(tests, characters_of_words);
     tcase_add_test(tests, escapes_name_characters);
     tcase_add_test(tests, classes_have_opposites);
     tcase_add_test(tests, new_characters_are_in_their_categories);

@@ -173,7 +173,7 @@ START_TEST(test_rejected_training)
         {{.vocabulary = 300, .specials = taken, .n_specials = 1}, "has other bytes"},
         {{.vocabulary = 300, .pattern = "a*"}, "match the empty string"},
         {{.vocabulary = 300, .pattern = "a("}, "a ( is not closed"},
-        {{.vocabulary = 300, .pattern = "\\w+"}, "\\w is not supported"},
+        {{.vocabulary = 300, .pattern = "\\y+"}, "\\y is not supported"},
         {{.vocabulary = 300, .pattern = "[b-a]"}, "ends before it begins"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)

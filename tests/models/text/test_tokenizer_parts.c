@@ -85,6 +85,17 @@ static void expect_refused_part(const char *name, const char *value, const char 
     expect_refused(load_members(member, MODEL), path, sentence);
 }
 
+/* The tokens of one piece are merged, and those of two are not. Spaces vanish. tokenizers gives the same ids. */
+START_TEST(white_space_splits_words)
+{
+    static const char model[] = "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"!\": 2, \"_\": 3, "
+                                "\"ab\": 4, \"b!\": 5, \"a_\": 6}, \"merges\": [\"a b\", \"b !\", \"a _\"]}";
+    expect_tokens(load_members("\"pre_tokenizer\": {\"type\": \"Whitespace\"}", model), "ab b! a_ \n a b", "412601");
+    expect_tokens(load_members("\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}", model), "ab b! a_ \n a b",
+                  "45601");
+}
+END_TEST
+
 START_TEST(the_pre_tokenizer_is_checked)
 {
     static const struct {
@@ -95,8 +106,8 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Sequence\"}", "its pre_tokenizer is a Sequence without a list \"pretokenizers\""},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [3]}", "its pre_tokenizer is not an object"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Sequence\", \"pretokenizers\": []}]}",
-         "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Metaspace, Split, Digits and a Sequence of them "
-         "are"},
+         "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Metaspace, Split, Digits, Whitespace, "
+         "WhitespaceSplit and a Sequence of them are"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", {\"type\": \"Digits\"}]}",
          "a pre_tokenizer follows ByteLevel, which must be last"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", " BYTES "]}",
@@ -286,6 +297,7 @@ int main(void)
     tcase_add_test(tests, a_text_is_split);
     tcase_add_test(tests, digits_are_split);
     tcase_add_test(tests, a_space_is_added);
+    tcase_add_test(tests, white_space_splits_words);
     tcase_add_test(tests, the_pre_tokenizer_is_checked);
     tcase_add_test(tests, splitting_has_limits);
     tcase_add_test(tests, a_document_has_tokens_around_it);

@@ -113,6 +113,14 @@ static th_status read_digits(pre_tokenizer_reading *p, const json_t *value)
     return add_pattern(p, expression, strlen(expression), TH_SPLIT_ISOLATED, false);
 }
 
+/* Keeps words, and other characters between spaces. tokenizers computes this \w without Oniguruma, and so counts the
+ * two characters that join others. */
+static th_status read_whitespace(const pre_tokenizer_reading *p)
+{
+    static const char expression[] = "[\\w\\x{200C}\\x{200D}]+|[^\\w\\s\\x{200C}\\x{200D}]+";
+    return add_pattern(p, expression, strlen(expression), TH_SPLIT_REMOVED, true);
+}
+
 static th_status read_metaspace(pre_tokenizer_reading *p, const json_t *value)
 {
     th_metaspace metaspace;
@@ -144,6 +152,10 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
         return read_split(p, value);
     if (strcmp(type, "Digits") == 0)
         return read_digits(p, value);
+    if (strcmp(type, "Whitespace") == 0)
+        return read_whitespace(p);
+    if (strcmp(type, "WhitespaceSplit") == 0)
+        return add_pattern(p, "\\s+", 3, TH_SPLIT_REMOVED, false);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
@@ -159,8 +171,8 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
     }
     char quoted[TH_QUOTED];
     return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation,
-                   "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits and a "
-                   "Sequence of them are",
+                   "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits, "
+                   "Whitespace, WhitespaceSplit and a Sequence of them are",
                    p->source->name, th_quote(type, quoted));
 }
 

@@ -258,10 +258,28 @@ static void add_property(reader *r, th_character_set *set, char kind, const char
         set->properties |= strcmp(name, "Han") == 0 ? TH_HAN : th_unicode_categories(name);
 }
 
-/* Reads \s, \d, \p{..} and their opposites, if one is next. Within [..], opposites are not allowed. */
+/* Adds the characters of words: letters, marks, decimal digits, numbers that are letters, letters in a circle or a
+ * square, and punctuation that connects, such as _. Outside of [] also the numbers of Latin-1, as in Oniguruma, the
+ * regex engine of tokenizers. */
+static void add_word(reader *r, th_character_set *set, bool within)
+{
+    static const uint32_t numbers[] = {0xb2, 0xb3, 0xb9, 0xbc, 0xbd, 0xbe};
+    static const uint32_t others[][2] = {{'_', '_'},         {0x203f, 0x2040},  {0x2054, 0x2054}, {0x24b6, 0x24e9},
+                                         {0xfe33, 0xfe34},   {0xfe4d, 0xfe4f},  {0xff3f, 0xff3f}, {0x1f130, 0x1f149},
+                                         {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
+    static const char *const categories[] = {"L", "M", "Nd", "Nl"};
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        set->properties |= th_unicode_categories(categories[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        add_range(r, set, others[i][0], others[i][1]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !within; i++)
+        add_range(r, set, numbers[i], numbers[i]);
+}
+
+/* Reads \s, \d, \w, \p{..} and their opposites, if one is next. Within [..], opposites are not allowed. */
 static bool read_class(reader *r, th_character_set *set, bool within)
 {
-    if (r->in.end - r->in.at < 2 || *r->in.at != '\\' || r->in.at[1] == 0 || !strchr("sSdDpP", r->in.at[1]))
+    if (r->in.end - r->in.at < 2 || *r->in.at != '\\' || r->in.at[1] == 0 || !strchr("sSdDwWpP", r->in.at[1]))
         return false;
     const char kind = r->in.at[1];
     r->in.at += 2;
@@ -280,6 +298,8 @@ static bool read_class(reader *r, th_character_set *set, bool within)
     }
     if (kind == 's' || kind == 'S')
         set->properties |= TH_SPACE;
+    else if (kind == 'w' || kind == 'W')
+        add_word(r, set, within);
     else
         add_property(r, set, kind, name);
     set->inverted = kind < 'a';
