@@ -50,15 +50,26 @@ typedef struct th_tensor th_tensor;
  * th_dense_cross_entropy and th_embedding read weights of these types, th_cast converts, and th_slice selects rows.
  * All other operations refuse them. th_module_store converts a module.
  *
- * An element of TH_Q8_0 or TH_Q4_0 is a block: 32 consecutive numbers of a row. So a weight (out, in) has the shape
- * (out, in / 32), and strides count blocks. The layouts are GGUF's. */
+ * An element of TH_Q8_0 or of a type below it is a block: 32 or 256 consecutive numbers of a row (th_dtype_numbers). So
+ * a weight (out, in) in blocks of 32 has the shape (out, in / 32), and strides count blocks. The layouts are GGUF's.
+ * Nothing is converted to the types below TH_Q4_0: their blocks come from GGUF files. */
 #define TH_STORAGE_TYPES(X)                                                                                            \
     X(TH_BFLOAT16, "bfloat16", uint16_t)                                                                               \
     X(TH_FLOAT16, "float16", uint16_t)                                                                                 \
     X(TH_Q8_0, "q8_0", th_q8_0)                                                                                        \
-    X(TH_Q4_0, "q4_0", th_q4_0)
+    X(TH_Q4_0, "q4_0", th_q4_0)                                                                                        \
+    X(TH_Q4_1, "q4_1", uint8_t[20])                                                                                    \
+    X(TH_Q5_0, "q5_0", uint8_t[22])                                                                                    \
+    X(TH_Q5_1, "q5_1", uint8_t[24])                                                                                    \
+    X(TH_Q2_K, "q2_k", uint8_t[84])                                                                                    \
+    X(TH_Q3_K, "q3_k", uint8_t[110])                                                                                   \
+    X(TH_Q4_K, "q4_k", uint8_t[144])                                                                                   \
+    X(TH_Q5_K, "q5_k", uint8_t[176])                                                                                   \
+    X(TH_Q6_K, "q6_k", uint8_t[210])                                                                                   \
+    X(TH_IQ4_NL, "iq4_nl", uint8_t[18])                                                                                \
+    X(TH_IQ4_XS, "iq4_xs", uint8_t[136])
 
-/* The numbers in a block. */
+/* The numbers in a block of TH_Q8_0 or TH_Q4_0. */
 enum { TH_BLOCK_NUMBERS = 32 };
 /* A block of TH_Q8_0: number i is scale * number[i]. */
 typedef struct th_q8_0 {
@@ -72,15 +83,16 @@ typedef struct th_q4_0 {
 } th_q4_0;
 
 #define TH_DTYPE_ENUM_(name, text, type) name,
-/* An element type: TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64, TH_BOOL, or one of the storage types TH_BFLOAT16,
- * TH_FLOAT16, TH_Q8_0, TH_Q4_0. */
+/* An element type: TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64, TH_BOOL, or a storage type, such as TH_BFLOAT16 and
+ * TH_Q8_0. */
 typedef enum th_dtype { TH_DTYPES(TH_DTYPE_ENUM_) TH_STORAGE_TYPES(TH_DTYPE_ENUM_) TH_DTYPE_COUNT } th_dtype;
 
 /* Returns the name of a type, such as "float32"; "?" for an invalid value. */
 TH_API const char *th_dtype_name(th_dtype dtype);
 /* Returns the bytes of one element; 0 for an invalid value. */
 TH_API size_t th_dtype_size(th_dtype dtype);
-/* Returns the numbers in one element: 32 for TH_Q8_0 and TH_Q4_0, 1 for other types; 0 for an invalid value. */
+/* Returns the numbers in one element: 32 or 256 for types with blocks (TH_STORAGE_TYPES), 1 for other types; 0 for an
+ * invalid value. */
 TH_API int th_dtype_numbers(th_dtype dtype);
 
 /* -- precision of products -- */

@@ -103,8 +103,8 @@ TH_API bool th_has_fusion(const th_context *ctx);
  * weights from memory. The bits are the same on all processors with fused multiply-add, at any number of threads and
  * in any batch. docs/precision.md has measurements.
  *
- * int8 applies only to x W^T with a W that is stored in TH_Q8_0 or TH_Q4_0 (th_dense, th_dense_cross_entropy and what
- * is built on them). All other products are float32, and so are gradients. Each block of 32 numbers of a row of x
+ * int8 applies only to x W^T with a W that is stored in blocks, such as TH_Q8_0 (th_dense, th_dense_cross_entropy, and
+ * layers that call them). All other products are float32, and so are gradients. Each block of 32 numbers of a row of x
  * becomes integers n = round(127 x / most), times most / 127, where most is the largest |x| of the block. So each x
  * changes by at most most / 254. Products of integers are exact, and are added in float32. The result for a row does
  * not depend on other rows. If a block has infinity or NaN, its row of the result is NaN. Generation is then about as

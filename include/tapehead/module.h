@@ -231,7 +231,7 @@ TH_API th_module *th_module_find(th_module *m, const char *name);
 /* Writes the dotted name of m relative to the root, such as "layers.0.norm", into name (TH_FULL_NAME_SIZE bytes).
  * Returns name. The name of a root is "". */
 TH_API const char *th_module_full_name(const th_module *m, char *name);
-/* Returns the number of elements in all parameters of the tree. A block of TH_Q8_0 or TH_Q4_0 counts as 32. */
+/* Returns the number of elements in all parameters of the tree. A block counts as its 32 or 256 numbers. */
 TH_API int64_t th_module_count(const th_module *m);
 /* Returns the number of elements in the parameters that require a gradient. */
 TH_API int64_t th_module_count_trainable(const th_module *m);

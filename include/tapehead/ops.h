@@ -54,9 +54,11 @@ TH_API th_tensor *th_contiguous(th_tensor *x);
 /* Converts the elements to another type by C's rules. Differentiable between floating types. Returns x itself if it has
  * this type already.
  *
- * Storage types convert from and to float32, float64 and each other. x (.., n) becomes (.., n / 32) in TH_Q8_0 and
- * TH_Q4_0; n must be a multiple of 32. Rounding: TH_BFLOAT16 and TH_FLOAT16 to nearest, ties to even; TH_Q8_0 and TH_Q4_0
- * as ggml's reference, except that a block with NaN or an infinite number becomes NaN. Loading is exact. */
+ * Storage types convert to the floating types, TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 and TH_Q4_0. Floating types convert to
+ * these four. x (.., n) becomes (.., n / 32) in TH_Q8_0 and TH_Q4_0; n must be a multiple of 32. Rounding: TH_BFLOAT16
+ * and TH_FLOAT16 to nearest, ties to even; TH_Q8_0 and TH_Q4_0 as ggml's reference, except that a block with NaN or an
+ * infinite number becomes NaN. In the floating types every number has the value that ggml's reference computes in
+ * float32. */
 TH_API th_tensor *th_cast(th_tensor *x, th_dtype dtype);
 
 /* Tiles x as numpy.tile does: times[i] copies along axis i. If `times` has more axes than x, the additional ones are

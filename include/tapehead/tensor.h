@@ -82,7 +82,7 @@ TH_API int th_ndim(const th_tensor *t);
 TH_API th_shape th_shape_of(const th_tensor *t);
 /* Returns the size of an axis; -1 with TH_ERROR_SHAPE if t does not have the axis. */
 TH_API int64_t th_size(const th_tensor *t, int axis);
-/* Returns the number of elements; of TH_Q8_0 and TH_Q4_0 the number of blocks. */
+/* Returns the number of elements; of types with blocks (th_dtype_numbers) the number of blocks. */
 TH_API int64_t th_numel(const th_tensor *t);
 /* Returns the stride of an axis, in elements; -1 with TH_ERROR_SHAPE if t does not have the axis. */
 TH_API int64_t th_stride(const th_tensor *t, int axis);

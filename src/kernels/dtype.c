@@ -1,6 +1,8 @@
 /* Names, sizes and kinds of the element types. */
 #include "kernels/dtype.h"
 
+#include "kernels/storage/block_formats.h"
+
 #define ROW(dtype, text, type) [dtype] = {text, sizeof(type)},
 
 static const struct {
@@ -27,7 +29,8 @@ size_t th_dtype_size(th_dtype dtype)
 
 int th_dtype_numbers(th_dtype dtype)
 {
-    return dtype == TH_Q8_0 || dtype == TH_Q4_0 ? TH_BLOCK_NUMBERS : th_is_dtype(dtype);
+    const th_block_format *blocks = th_block_format_of(dtype);
+    return blocks ? blocks->numbers : th_is_dtype(dtype);
 }
 
 bool th_is_floating(th_dtype dtype)
@@ -43,4 +46,9 @@ bool th_is_index(th_dtype dtype)
 bool th_is_storage_type(th_dtype dtype)
 {
     return th_is_dtype(dtype) && dtype >= TH_BFLOAT16;
+}
+
+bool th_can_round_to(th_dtype dtype)
+{
+    return th_is_storage_type(dtype) && dtype <= TH_Q4_0;
 }

@@ -13,7 +13,9 @@ bool th_is_dtype(th_dtype dtype);
 TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
 /* Returns true for int32 and int64. */
 TH_PRIVATE_API bool th_is_index(th_dtype dtype);
-/* Returns true for bfloat16, float16, q8_0 and q4_0. */
+/* Returns true for bfloat16, float16, q8_0, q4_0 and the other types with blocks. */
 TH_PRIVATE_API bool th_is_storage_type(th_dtype dtype);
+/* Returns true for the storage types that numbers are rounded to: bfloat16, float16, q8_0 and q4_0. */
+TH_PRIVATE_API bool th_can_round_to(th_dtype dtype);
 
 #endif

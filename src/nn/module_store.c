@@ -89,7 +89,7 @@ th_status th_module_store(th_module *m, th_dtype dtype)
     th_context *ctx = m->ctx;
     if (th_refuse_in_check(ctx, operation) != TH_OK)
         return ctx->error;
-    if (!th_is_storage_type(dtype) && !th_is_floating(dtype))
+    if (!th_can_round_to(dtype) && !th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(dtype));
     if (mark_blocks(m, dtype) == TH_OK)
         (void)reserve_all(m, dtype);

@@ -15,16 +15,16 @@ static th_status storage_shape(th_call *call, th_dtype to)
     const th_array *x = &call->input[0];
     int64_t size[TH_MAX_DIMS];
     const bool readable = th_is_floating(x->dtype) || th_is_storage_type(x->dtype),
-               writable = th_is_floating(to) || th_is_storage_type(to);
+               writable = th_is_floating(to) || th_can_round_to(to);
     if (!readable || !writable)
         return th_call_fail(call, TH_ERROR_TYPE,
-                            "%s does not convert to %s: storage types convert from and to float32, "
-                            "float64 and each other",
+                            "%s does not convert to %s: storage types convert to float32, float64, bfloat16, float16, "
+                            "q8_0 and q4_0, and floating types to these",
                             th_dtype_name(x->dtype), th_dtype_name(to));
     memcpy(size, x->size, sizeof size);
     if (x->ndim == 0 && (th_dtype_numbers(to) > 1 || th_dtype_numbers(x->dtype) > 1))
         return th_call_fail(call, TH_ERROR_SHAPE, "a block of %d numbers needs an axis, and x has none",
-                            TH_BLOCK_NUMBERS);
+                            th_dtype_numbers(th_dtype_numbers(to) > 1 ? to : x->dtype));
     if (x->ndim > 0 && !th_converted_size(x->dtype, x->size[x->ndim - 1], to, &size[x->ndim - 1]))
         return th_call_fail(call, TH_ERROR_SHAPE,
                             "the last axis of x must be whole blocks of %d numbers for %s; x is "

@@ -62,7 +62,7 @@ static void load_rows(void *shared, int64_t first, int64_t end, int worker)
     const th_kernels *kernels = th_context_kernels(rows->call->ctx, y->dtype);
     for (int64_t i = first; i < end; i++)
         kernels->storage_load(width, (int)table->dtype,
-                              (const char *)table->data + rows->index[i] * table->stride[0] * element,
+                              (const char *)table->data + rows->index[i] * table->stride[0] * element, 0,
                               (char *)y->data + i * width * (int64_t)th_dtype_size(y->dtype));
 }
 

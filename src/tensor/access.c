@@ -319,7 +319,7 @@ static th_status check_convertible(const th_tensor_impl *to, const th_tensor_imp
 {
     const int last = to->ndim - 1;
     int64_t size = -1;
-    if (!(th_is_floating(to->dtype) || th_is_storage_type(to->dtype)) ||
+    if (!(th_is_floating(to->dtype) || th_can_round_to(to->dtype)) ||
         !(th_is_floating(from->dtype) || th_is_storage_type(from->dtype)))
         return th_fail(to->ctx, TH_ERROR_TYPE, "copy_into", "%s does not convert to %s", th_dtype_name(from->dtype),
                        th_dtype_name(to->dtype));

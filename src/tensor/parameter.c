@@ -283,7 +283,7 @@ static th_status make_successor(th_tensor_impl *t, th_dtype dtype, size_t capaci
     size_t bytes;
     if (!convert_sizes(t, dtype, size))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the last axis of a parameter %s is not whole blocks of %d",
-                       TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS);
+                       TH_SIZES_TEXT(t->ndim, t->size), th_dtype_numbers(dtype));
     if (th_dtype_is_missing(t->ctx, operation, dtype))
         return t->ctx->error;
     if (!th_checked_numel(t->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))

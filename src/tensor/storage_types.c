@@ -92,7 +92,7 @@ void th_round_to_storage_type(int64_t n, th_dtype dtype, void *to, const double 
 
 void th_load_storage_type(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
 {
-    th_context_kernels(ctx, TH_FLOAT64)->storage_load(n, (int)dtype, from, values);
+    th_context_kernels(ctx, TH_FLOAT64)->storage_load(n, (int)dtype, from, 0, values);
 }
 
 /* -- arrays -- */
@@ -149,7 +149,7 @@ static void convert_rows(void *shared, int64_t first, int64_t end, int worker)
             th_copy_strided(source_count, from.element, elements, from.element, from.first + source_index * from.stride,
                             from.stride);
             if (th_is_floating(to.dtype)) {
-                th_context_kernels(c->ctx, to.dtype)->storage_load(n, (int)from.dtype, elements, values);
+                th_context_kernels(c->ctx, to.dtype)->storage_load(n, (int)from.dtype, elements, 0, values);
                 memcpy(elements, values, (size_t)(n * to.element));
             } else {
                 load_numbers(c->ctx, n, from.dtype, elements, values);

@@ -4,7 +4,7 @@
  *   q8_0, q4_0          as ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref, from float32. The scale of a block
  *                       with NaN or an infinite number is NaN, and so are all numbers of the block
  *
- * Loading is exact. */
+ * To float32 and float64, every number has the value that ggml's reference computes in float32. */
 #ifndef TH_TENSOR_STORAGE_TYPES_H
 #define TH_TENSOR_STORAGE_TYPES_H
 

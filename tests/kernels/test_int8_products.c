@@ -264,6 +264,81 @@ START_TEST(the_error_is_bounded)
 }
 END_TEST
 
+/* A matrix (N, K) of a type whose blocks have random bytes, and its numbers. */
+static const char *random_blocks(th_dtype dtype, int64_t count, float *numbers)
+{
+    const th_block_format *format = th_block_format_of(dtype);
+    const size_t size = th_dtype_size(dtype), blocks = (size_t)(count / format->numbers);
+    char *stored = memory_end(IN_B, blocks * size);
+    for (size_t b = 0; b < blocks; b++) {
+        for (size_t i = 0; i < size; i++)
+            stored[b * size + i] = (char)draw(256);
+        for (int k = 0; k < format->scales; k++) {
+            const uint16_t scale = (uint16_t)(draw(2) << 15 | (8 + draw(6)) << 10 | draw(1024));
+            memcpy(stored + b * size + format->scale + 2 * k, &scale, sizeof scale);
+        }
+    }
+    f32[0]->storage_load(count, (int)dtype, stored, 0, numbers);
+    return stored;
+}
+
+/* Compares a product with exact arithmetic. A number x differs from its rounded value by at most half the scale of its
+ * block. The other term bounds the rounding of the sums: the numbers that they add are at most 4 times the largest
+ * weight of the column. */
+static void check_bound(const float *c, const float *x, const float *w, int64_t n, int64_t k)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double exact = 0, bound = 0, sizes = 0, largest = 0;
+        int number[BLOCK];
+        double half_scale = 0;
+        for (int64_t i = 0; i < k; i++) {
+            const double v = (double)w[j * k + i];
+            if (i % BLOCK == 0)
+                half_scale = (double)round_block(x + i, number) / 2;
+            exact += v * (double)x[i];
+            sizes += fabs((double)x[i]);
+            largest = fmax(largest, fabs(v));
+            bound += fabs(v) * half_scale;
+        }
+        ck_assert_double_le(fabs((double)c[j] - exact), bound * (1 + 1e-5) + 4e-6 * sizes * largest);
+    }
+}
+
+/* The types that are unpacked: the bound of the error, and the same bits for every instruction set with fused
+ * multiply-add, number of rows and team. */
+START_TEST(unpacked_types)
+{
+    enum { M = 9, N = 40, MOST = 2304 };
+    static const th_dtype types[] = {TH_Q4_1, TH_Q5_0, TH_Q5_1, TH_Q2_K,   TH_Q3_K,
+                                     TH_Q4_K, TH_Q5_K, TH_Q6_K, TH_IQ4_NL, TH_IQ4_XS};
+    static float w[N * MOST], c[M * N], first[M * N];
+    const th_dtype dtype = types[_i];
+    const int64_t k = th_dtype_numbers(dtype) == BLOCK ? 1056 : MOST; /* an odd number of blocks; 9 blocks of 256 */
+    const char *stored = random_blocks(dtype, N * k, w);
+    float *x = random_values(M * k);
+    for (int choice = 0, seen = 0; choice < ISAS; choice++) {
+        if (!supported(choice))
+            continue;
+        const th_machine machine = int8_machine(choice);
+        for (int threads = 1; threads <= 3; threads++)
+            for (int64_t m = 1; m <= M; m += 4) {
+                th_product p = row_major_product(m, N, k, x, (const float *)(const void *)stored, c);
+                p.b_row = 1, p.b_col = k, p.b_storage = dtype;
+                run(&machine, &p, threads);
+                for (int64_t i = 0; i < m && threads == 1 && m == M; i++)
+                    check_bound(c + i * N, x + i * k, w, N, k);
+                if (machine.isa->fused && seen++ == 0) {
+                    p.m = M;
+                    p.c = first;
+                    run(&machine, &p, 1);
+                }
+                ck_assert(!machine.isa->fused || memcmp(c, first, (size_t)(m * N) * sizeof *c) == 0);
+            }
+    }
+    free(x);
+}
+END_TEST
+
 /* Products that the precision does not apply to: no stored B, a B that is stored along n, bfloat16, float64. */
 START_TEST(other_products_are_float32)
 {
@@ -348,6 +423,7 @@ int main(void)
     tcase_add_test(tests, every_path_computes_the_sums);
     tcase_add_test(tests, a_large_product);
     tcase_add_test(tests, the_error_is_bounded);
+    tcase_add_loop_test(tests, unpacked_types, 0, 10);
     tcase_add_test(tests, other_products_are_float32);
     tcase_add_test(tests, the_smallest_scale);
     return run_suites();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/machine/crc32c.h"
+#include "kernels/storage/block_formats.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 #include "tensor/storage_types.h"
@@ -12,8 +13,10 @@
 
 #include "context.h"
 
-static const th_dtype stored[] = {TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0};
-enum { STORED = sizeof stored / sizeof *stored };
+/* The first types can be rounded to. */
+static const th_dtype stored[] = {TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0, TH_Q4_1, TH_Q5_0,   TH_Q5_1,
+                                  TH_Q2_K,     TH_Q3_K,    TH_Q4_K, TH_Q5_K, TH_Q6_K, TH_IQ4_NL, TH_IQ4_XS};
+enum { STORED = 4, ALL_STORED = sizeof stored / sizeof *stored };
 
 static void setup(void)
 {
@@ -23,10 +26,11 @@ static void setup(void)
 
 START_TEST(names_and_sizes)
 {
-    static const char *const names[] = {"bfloat16", "float16", "q8_0", "q4_0"};
-    static const size_t sizes[] = {2, 2, 34, 18};
-    static const int numbers[] = {1, 1, 32, 32};
-    for (int i = 0; i < STORED; i++) {
+    static const char *const names[] = {"bfloat16", "float16", "q8_0", "q4_0", "q4_1", "q5_0",   "q5_1",
+                                        "q2_k",     "q3_k",    "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
+    static const size_t sizes[] = {2, 2, 34, 18, 20, 22, 24, 84, 110, 144, 176, 210, 18, 136};
+    static const int numbers[] = {1, 1, 32, 32, 32, 32, 32, 256, 256, 256, 256, 256, 32, 256};
+    for (int i = 0; i < ALL_STORED; i++) {
         ck_assert_str_eq(th_dtype_name(stored[i]), names[i]);
         ck_assert_uint_eq(th_dtype_size(stored[i]), sizes[i]);
         ck_assert_int_eq(th_dtype_numbers(stored[i]), numbers[i]);
@@ -217,11 +221,29 @@ START_TEST(rows_in_any_layout_convert)
 }
 END_TEST
 
+/* Returns n numbers of a type: rounded ones, or blocks of any bytes whose scales are 1.5 or -1.5. */
+static const void *stored_numbers(th_dtype dtype, int64_t n)
+{
+    static unsigned char bytes[BLOCKS * TH_BLOCK_NUMBERS];
+    const th_block_format *format = th_block_format_of(dtype);
+    const size_t size = th_dtype_size(dtype);
+    if (dtype <= TH_Q4_0)
+        return th_data_const(th_cast(numbers(TH_FLOAT32), dtype));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * i * 2654435761u >> 16);
+    for (int64_t i = 0; i < n / th_dtype_numbers(dtype); i++)
+        for (int k = 0; k < format->scales; k++) {
+            const uint16_t scale = (uint16_t)(0x3e00 | (bytes[i] & 1) << 15);
+            memcpy(bytes + (size_t)i * size + format->scale + 2 * k, &scale, sizeof scale);
+        }
+    return bytes;
+}
+
 START_TEST(instruction_sets_load_the_same_bits)
 {
-    for (int type = 0; type < STORED; type++) {
+    for (int type = 0; type < ALL_STORED; type++) {
         const int64_t n = BLOCKS * TH_BLOCK_NUMBERS;
-        const void *data = th_data_const(th_cast(numbers(TH_FLOAT32), stored[type]));
+        const void *data = stored_numbers(stored[type], n);
         static float single[2][BLOCKS * TH_BLOCK_NUMBERS];
         static double full[BLOCKS * TH_BLOCK_NUMBERS];
         for (int isa = 0; isa < ISAS; isa++) {
@@ -229,14 +251,19 @@ START_TEST(instruction_sets_load_the_same_bits)
                 continue;
             for (int64_t count = 0; count <= n; count += count < 640 ? 32 : n - 640) {
                 memset(single[isa > 0], 0, sizeof single[0]);
-                f32[isa]->storage_load(count, (int)stored[type], data, single[isa > 0]);
-                f64[isa]->storage_load(count, (int)stored[type], data, full);
+                f32[isa]->storage_load(count, (int)stored[type], data, 0, single[isa > 0]);
+                f64[isa]->storage_load(count, (int)stored[type], data, 0, full);
                 if (isa == 0 && count < n)
-                    f32[0]->storage_load(n, (int)stored[type], data, single[0]);
+                    f32[0]->storage_load(n, (int)stored[type], data, 0, single[0]);
                 ck_assert_mem_eq(single[isa > 0], single[0], (size_t)count * sizeof(float));
                 for (int64_t i = 0; i < count; i++)
                     ck_assert((double)single[0][i] == full[i]);
                 ck_assert(isa == 0 || count == n || single[1][count] == 0); /* nothing after the end is written */
+                float part[TH_BLOCK_NUMBERS];
+                if (count < n) {
+                    f32[isa]->storage_load(TH_BLOCK_NUMBERS, (int)stored[type], data, count, part);
+                    ck_assert_mem_eq(part, single[0] + count, sizeof part);
+                }
             }
         }
     }
@@ -257,7 +284,7 @@ START_TEST(every_other_operation_refuses_them)
     if (sample == NULL || sample->name == NULL || sample->n_inputs > TH_MAX_INPUTS)
         return;
     for (int input = 0; input < sample->n_inputs; input++)
-        for (int type = 0; type < STORED; type++) {
+        for (int type = 0; type < ALL_STORED; type++) {
             th_tensor *inputs[TH_MAX_INPUTS];
             ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT32, 1, inputs), TH_OK);
             inputs[input] = th_zeros(ctx, stored[type], TH_SHAPE(2, 1));
@@ -273,7 +300,7 @@ END_TEST
 
 START_TEST(functions_on_numbers_refuse_them)
 {
-    for (int type = 0; type < STORED; type++) {
+    for (int type = 0; type < ALL_STORED; type++) {
         const th_dtype dtype = stored[type];
         const char *name = th_dtype_name(dtype);
         th_tensor *t = th_zeros(ctx, dtype, TH_SHAPE(1, 1));
@@ -310,9 +337,9 @@ END_TEST
 
 START_TEST(copies_keep_the_bytes)
 {
-    for (int type = 0; type < STORED; type++) {
+    for (int type = 0; type < ALL_STORED; type++) {
         const size_t size = th_dtype_size(stored[type]);
-        unsigned char bytes[6 * 34], out[6 * 34];
+        unsigned char bytes[6 * 210], out[6 * 210];
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(37 * i);
         th_tensor *t = th_from_data(ctx, stored[type], TH_SHAPE(2, 3), bytes);
@@ -323,7 +350,7 @@ START_TEST(copies_keep_the_bytes)
         ck_assert_mem_eq(th_data_const(zeros), bytes, 6 * size);
         ck_assert_int_eq(th_copy_in(zeros, bytes + size / 2, 5 * size), TH_ERROR_SHAPE);
         expect_error(TH_ERROR_SHAPE, th_dtype_name(stored[type]));
-        th_tensor *column = th_slice(t, 1, 1, 2, 1); /* strided elements of 34 or 18 bytes */
+        th_tensor *column = th_slice(t, 1, 1, 2, 1); /* strided elements, most of 18 to 210 bytes */
         ck_assert_int_eq(th_copy_out(column, out, 2 * size), TH_OK);
         ck_assert_mem_eq(out, bytes + size, size);
         ck_assert_mem_eq(out + size, bytes + 4 * size, size);
@@ -331,6 +358,23 @@ START_TEST(copies_keep_the_bytes)
         expect_status(th_copy_into(wrong, t), TH_ERROR_SHAPE, th_dtype_name(stored[type]));
         expect_status(th_copy_into(th_zeros(ctx, TH_INT64, TH_SHAPE(2, 3)), t), TH_ERROR_TYPE, "int64");
     }
+}
+END_TEST
+
+/* The types after q4_0 are only read. */
+START_TEST(numbers_are_not_rounded_to_the_other_types)
+{
+    th_module *model = th_dense_new(ctx, 256, 4, NULL);
+    ck_assert_int_eq(th_module_freeze(model, true), TH_OK);
+    for (int type = STORED; type < ALL_STORED; type++) {
+        const char *name = th_dtype_name(stored[type]);
+        assert_error(th_cast(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 256)), stored[type]), TH_ERROR_TYPE, name);
+        th_tensor *to = th_zeros(ctx, stored[type], TH_SHAPE(1, 1));
+        th_tensor *from = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, th_dtype_numbers(stored[type])));
+        expect_status(th_copy_into(to, from), TH_ERROR_TYPE, name);
+        expect_status(th_module_store(model, stored[type]), TH_ERROR_TYPE, name);
+    }
+    th_module_free(model);
 }
 END_TEST
 
@@ -359,6 +403,7 @@ int main(void)
     tcase_add_loop_test(tests, every_other_operation_refuses_them, 0, th_op_count());
     tcase_add_test(tests, functions_on_numbers_refuse_them);
     tcase_add_test(tests, copies_keep_the_bytes);
+    tcase_add_test(tests, numbers_are_not_rounded_to_the_other_types);
     tcase_add_test(tests, a_cast_to_a_storage_type_ends_the_gradient);
     return run_suites();
 }

@@ -7,14 +7,23 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/products/product.h"
+#include "kernels/storage/block_formats.h"
 #include "tapehead/base.h"
 
 #include "guarded.h"
 #include "instances.h"
 #include "suite.h"
 
-static const th_dtype stored[] = {TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0};
+static const th_dtype stored[] = {TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0, TH_Q4_1, TH_Q5_0,   TH_Q5_1,
+                                  TH_Q2_K,     TH_Q3_K,    TH_Q4_K, TH_Q5_K, TH_Q6_K, TH_IQ4_NL, TH_IQ4_XS};
 enum { STORED = sizeof stored / sizeof *stored };
+
+/* Returns the next multiple of the numbers in an element. */
+static int64_t whole_elements(th_dtype dtype, int64_t length)
+{
+    const int64_t numbers = th_dtype_numbers(dtype);
+    return (length + numbers - 1) / numbers * numbers;
+}
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -35,12 +44,15 @@ static uint16_t half_number(th_dtype dtype, bool special)
 static void fill_stored(th_dtype dtype, int64_t elements, void *to, bool special)
 {
     const size_t size = th_dtype_size(dtype);
+    const th_block_format *format = th_block_format_of(dtype);
     for (int64_t i = 0; i < elements; i++) {
         char *at = (char *)to + (size_t)i * size;
-        for (size_t j = 2; j < size; j++)
+        for (size_t j = 0; j < size && format; j++)
             at[j] = (char)draw(256);
-        const uint16_t first = half_number(dtype == TH_BFLOAT16 ? dtype : TH_FLOAT16, special);
-        memcpy(at, &first, sizeof first);
+        for (int k = 0; k < (format ? format->scales : 1); k++) {
+            const uint16_t half = half_number(dtype == TH_BFLOAT16 ? dtype : TH_FLOAT16, special);
+            memcpy(at + (format ? format->scale : 0) + 2 * k, &half, sizeof half);
+        }
     }
 }
 
@@ -62,7 +74,7 @@ static weight weight_new(const th_machine *machine, th_dtype real, th_dtype dtyp
     w.plain = memory_end(IN_RESIDUAL, (size_t)(rows * length) * th_dtype_size(real));
     for (int64_t i = 0; i < rows; i++)
         th_kernels_for(machine, real)
-            ->storage_load(length, (int)dtype, w.stored + i * w.stride / numbers * size,
+            ->storage_load(length, (int)dtype, w.stored + i * w.stride / numbers * size, 0,
                            (char *)w.plain + (size_t)(i * length) * th_dtype_size(real));
     return w;
 }
@@ -149,7 +161,7 @@ static void random_recipes(const th_machine *machine, th_dtype real, int count)
         r.bias = !r.add && draw(2);
         r.special = draw(4) == 0;
         int64_t *along = r.weight_along_k ? &r.k : &r.n;
-        *along = dtype == TH_Q8_0 || dtype == TH_Q4_0 ? (*along + 31) / 32 * 32 : *along;
+        *along = whole_elements(dtype, *along);
         compare(machine, real, dtype, &r, 1 + (int)draw(3));
     }
 }
@@ -213,8 +225,9 @@ START_TEST(large_products)
     machine.gemm = TH_GEMM_NATIVE;
     for (int type = 0; type < STORED; type++)
         for (int along_k = 0; along_k < 2; along_k++) {
-            const recipe wide = {.m = 210, .n = 4096, .k = 800, .weight_along_k = along_k};
-            const recipe few = {.m = 3, .n = 2048, .k = 2080, .weight_along_k = along_k};
+            const int64_t k[] = {whole_elements(stored[type], 800), whole_elements(stored[type], 2080)};
+            const recipe wide = {.m = 210, .n = 4096, .k = k[0], .weight_along_k = along_k};
+            const recipe few = {.m = 3, .n = 2048, .k = k[1], .weight_along_k = along_k};
             compare(&machine, TH_FLOAT32, stored[type], &wide, 3);
             compare(&machine, TH_FLOAT32, stored[type], &few, 2);
         }
@@ -266,7 +279,7 @@ START_TEST(rows_do_not_depend_on_the_batch)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             compare_batches(&machine, NULL, sizes[i][0], sizes[i][1]);
             for (int type = 0; type < STORED; type++)
-                compare_batches(&machine, &stored[type], sizes[i][0], sizes[i][1]);
+                compare_batches(&machine, &stored[type], sizes[i][0], whole_elements(stored[type], sizes[i][1]));
         }
     }
 }

@@ -26,15 +26,17 @@
  * Otherwise infinity times 1 would be NaN: it would add infinity times the second part of 1, which is 0. The sign and
  * payload of NaN may differ.
  *
- * Int8. Only products x W whose W is stored in blocks along k (TH_Q8_0, TH_Q4_0) differ from float32. Each row of A is
+ * Int8. Only products x W whose W is stored in blocks along k (TH_Q8_0 and below) differ from float32. Each row of A is
  * rounded to blocks of 32 numbers. Let most be the largest |x| of a block:
  *
  *     x becomes scale n, with scale = most / 127, n = the integer nearest to x (127 / most), ties to even
  *     most < 2^-118: scale = 0, all n = 0; most is not finite: scale = NaN, all n = 0
  *
- * Let w be the integers of a column's block and s its scale. Each of 8 partial sums of a block adds four products n w,
- * as integers. An element of C has 16 sums, which begin with 0. A fused multiply-add adds partial sum i, times (scale
- * s), to sum i in even blocks and to sum i + 8 in odd blocks. A block of zeros makes an odd number of blocks even. In
+ * Let w be the integers of 32 numbers of a column and s their scale. Each of 8 partial sums adds four products n w, as
+ * integers. An element of C has 16 sums, which begin with 0. A fused multiply-add adds partial sum i, times (scale s),
+ * to sum i in even blocks and to sum i + 8 in odd blocks. In types with a least number m of each block, whose numbers
+ * are s w - m, another one then subtracts the sum of the four n, times (scale m). Types with two scales in 32 numbers
+ * have one for partial sums 0 to 3, and one for the others. A block of zeros makes an odd number of blocks even. In
  * the end the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to
  * nothing. So an element depends only on its row and its column.
  *
@@ -50,6 +52,7 @@
 #include <stdint.h>
 
 #include "kernels/machine/machine.h"
+#include "kernels/storage/block_formats.h"
 
 enum {
     TH_PRODUCT_BLOCK = 512,
@@ -94,7 +97,7 @@ static inline th_precision th_long_sum_precision(const th_machine *machine, th_d
 static inline bool th_product_is_int8(const th_machine *machine, th_dtype dtype, const th_product *p)
 {
     return machine->precision == TH_PRECISION_INT8 && dtype == TH_FLOAT32 && p->b_row == 1 &&
-           p->k % TH_BLOCK_NUMBERS == 0 && (p->b_storage == TH_Q8_0 || p->b_storage == TH_Q4_0);
+           p->k % TH_BLOCK_NUMBERS == 0 && th_block_format_of(p->b_storage);
 }
 
 /* Returns the precision of a product that is not computed in int8. If it is not float32, our own kernels multiply, even

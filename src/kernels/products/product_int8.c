@@ -6,10 +6,7 @@
 #include "kernels/products/product_backends.h"
 #include "kernels/sizes.h"
 
-enum {
-    ROW_BLOCK = 64,      /* max rows of a task: with 2048 steps they take 256 KB when rounded */
-    TASKS_PER_THREAD = 4 /* few, because each rounds its rows */
-};
+enum { TASKS_PER_THREAD = 4 /* few, because each rounds its rows */ };
 
 typedef struct int8_plan {
     const th_kernels *kernels;
@@ -22,7 +19,8 @@ typedef struct int8_plan {
 
 static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
-    const int64_t row_block = th_smaller(product->m, ROW_BLOCK), row_blocks = th_ceil_div(product->m, row_block);
+    const int64_t row_block = th_smaller(product->m, TH_INT8_MOST_ROWS),
+                  row_blocks = th_ceil_div(product->m, row_block);
     const double work = th_product_work(product) / (double)TH_PRODUCT_TASK;
     const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
     const int64_t tasks = work < (double)max ? (int64_t)work + 1 : max;
@@ -52,7 +50,7 @@ static void int8_task(void *shared, int64_t index, int worker)
     const int64_t columns = th_smaller(p->n - column, plan->column_block);
     th_int8_pair *a = (th_int8_pair *)(plan->workspace + (size_t)worker * plan->worker_bytes);
     plan->kernels->product_int8_round(rows, p->k, (const float *)p->a + row * p->a_row, p->a_row, p->a_col, a);
-    const int64_t b_bytes = p->b_col / TH_BLOCK_NUMBERS * (int64_t)th_dtype_size(p->b_storage);
+    const int64_t b_bytes = p->b_col / th_dtype_numbers(p->b_storage) * (int64_t)th_dtype_size(p->b_storage);
     th_int8_product block = {.m = rows,
                              .n = columns,
                              .k = p->k,

@@ -1,5 +1,5 @@
 /* Products in the precision int8: rows of A, rounded to blocks of int8 numbers, by columns of a B that is stored in
- * such blocks (TH_Q8_0, TH_Q4_0). product.h defines the sums. product_int8.c drives the kernels
+ * such blocks (TH_Q8_0 and below). product.h defines the sums. product_int8.c drives the kernels
  * (vector/product_int8.c). */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
@@ -7,7 +7,10 @@
 #include "kernels/products/product.h"
 #include "tapehead/base.h"
 
-enum { TH_INT8_SUMS = TH_BLOCK_NUMBERS / 4 /* partial sums of a block */ };
+enum {
+    TH_INT8_SUMS = TH_BLOCK_NUMBERS / 4, /* partial sums of a block */
+    TH_INT8_MOST_ROWS = 64               /* of a th_int8_product: with 2048 steps they take 256 KB when rounded */
+};
 
 /* A pair of rounded blocks of a row of A. The scale of each block is there 8 times, once for each partial sum. If the
  * number of blocks is odd, zeros fill the last pair. */
@@ -24,7 +27,7 @@ static inline int64_t th_int8_pairs(int64_t k)
 
 /* C = init + A B. */
 typedef struct th_int8_product {
-    int64_t m, n, k;
+    int64_t m, n, k;       /* m: at most TH_INT8_MOST_ROWS */
     const th_int8_pair *a; /* (m, th_int8_pairs(k)) */
     const void *b;         /* blocks of the first column */
     int64_t b_bytes;       /* from one column to the next */

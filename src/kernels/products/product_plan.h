@@ -3,6 +3,7 @@
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 
+#include "kernels/dtype.h"
 #include "kernels/product_block.h"
 #include "kernels/products/product.h"
 #include "kernels/sizes.h"
@@ -45,10 +46,11 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
     return th_ceil_div(p->product.m, p->row_block);
 }
 
-/* Returns whether kernels read the stored B directly: if the product is in float32. */
+/* Returns whether kernels read the stored B directly: if the product is in float32 and B has a type of 16 bits, q8_0 or
+ * q4_0. Otherwise columns are loaded (product_storage.h). */
 static inline bool th_product_packs_stored(const th_product_plan *p)
 {
-    return p->product.b_storage && !p->has_parts && p->size == (int64_t)sizeof(float);
+    return th_can_round_to(p->product.b_storage) && !p->has_parts && p->size == (int64_t)sizeof(float);
 }
 
 /* Returns the kernels that multiply in this precision. */

@@ -1,26 +1,33 @@
-/* The block formats of GGUF files that have no kernels of their own, unlike th_q8_0 and th_q4_0. A block has 32 or 256
- * consecutive numbers of a row. Every number is computed in float32, in the order of ggml's reference. At most the last
- * operation rounds, so the bits are the same with and without fused multiply-add. */
+/* The storage types whose elements are blocks of consecutive numbers of a row, as in GGUF files. */
 #ifndef TH_KERNELS_STORAGE_BLOCK_FORMATS_H
 #define TH_KERNELS_STORAGE_BLOCK_FORMATS_H
 
-#include <stdint.h>
-
 #include "private_api.h"
+#include "tapehead/base.h"
 
-enum { TH_BLOCK_PART = 32 };
+#define TH_BLOCK_BYTES_(dtype, text, type) dtype##_BYTES = sizeof(type),
+/* TH_Q4_K_BYTES and so on: the bytes of an element. */
+enum { TH_STORAGE_TYPES(TH_BLOCK_BYTES_) };
+
+/* The types that the kernels read in parts of 32 numbers (vector/block_parts.h): type, name, numbers of a block. */
+#define TH_BLOCK_FORMATS(X)                                                                                            \
+    X(TH_Q4_1, q4_1, 32)                                                                                               \
+    X(TH_Q5_0, q5_0, 32)                                                                                               \
+    X(TH_Q5_1, q5_1, 32)                                                                                               \
+    X(TH_Q2_K, q2_k, 256)                                                                                              \
+    X(TH_Q3_K, q3_k, 256)                                                                                              \
+    X(TH_Q4_K, q4_k, 256)                                                                                              \
+    X(TH_Q5_K, q5_k, 256)                                                                                              \
+    X(TH_Q6_K, q6_k, 256)                                                                                              \
+    X(TH_IQ4_NL, iq4_nl, 32)                                                                                           \
+    X(TH_IQ4_XS, iq4_xs, 256)
 
 typedef struct th_block_format {
-    const char *name;   /* as ggml names it */
-    int numbers, bytes; /* of a block */
-    int scale, scales;  /* the offset of its float16 scales, and their number */
-    /* Writes the numbers 32 part .. 32 part + 31 of a block. */
-    void (*unpack)(const uint8_t *block, int part, float number[TH_BLOCK_PART]);
+    int numbers;       /* of a block */
+    int scale, scales; /* the offset of its float16 scales in bytes, and their number */
 } th_block_format;
 
-/* Returns the format of that name, or NULL. */
-TH_PRIVATE_API const th_block_format *th_block_format_find(const char *name);
-/* Writes the numbers of `blocks` blocks, one behind the other. */
-TH_PRIVATE_API void th_block_format_unpack(const th_block_format *format, int64_t blocks, const void *from, float *to);
+/* Returns the format of a type with blocks, or NULL. */
+TH_PRIVATE_API const th_block_format *th_block_format_of(th_dtype dtype);
 
 #endif

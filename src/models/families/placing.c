@@ -66,7 +66,7 @@ static th_status choose_place(const th_placing *how, const th_foreign_tensors *l
     if (to->part.bytes == 0 && th_tensor_numel(t) > 0)
         return th_fail(t->ctx, TH_ERROR_SHAPE, how->operation,
                        "%s is %s: the last size must be a multiple of %d to be stored as %s", p->name,
-                       TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(to->dtype));
+                       TH_SIZES_TEXT(t->ndim, t->size), th_dtype_numbers(to->dtype), th_dtype_name(to->dtype));
     to->mapped = !how->no_mapping && u.count == 1 && th_foreign_tensor_view(u.tensor) == p->tensor &&
                  u.found.dtype == to->dtype && th_part_can_map(&to->part, alignment_of(to->dtype));
     return TH_OK;

@@ -39,14 +39,14 @@ static void check_piece(void *shared, int64_t index, int worker)
 
 int64_t th_gguf_damaged_block(th_context *ctx, const th_gguf_type *type, const void *data, int64_t bytes)
 {
-    const th_block_format *format = type->unpacked ? th_block_format_find(type->name) : NULL;
+    const th_block_format *format = th_block_format_of(type->dtype);
+    if (format == NULL)
+        return -1;
     checking c = {.data = data,
                   .count = bytes / type->bytes,
                   .bytes = type->bytes,
-                  .first = format ? format->scale : 0,
-                  .scales = format ? format->scales : 1};
-    if (type->numbers == 1)
-        return -1;
+                  .first = format->scale,
+                  .scales = format->scales};
     th_parallel(th_threads(ctx), th_ceil_div(c.count, PIECE), check_piece, &c);
     return c.damaged ? find_damaged(&c, 0, c.count) : -1;
 }
@@ -56,40 +56,4 @@ bool th_gguf_check_blocks(const th_gguf *file, const th_gguf_tensor *tensor, con
     const int64_t block = th_gguf_damaged_block(file->ctx, tensor->type, data, tensor->bytes);
     return block < 0 || th_gguf_refuse(file, "the scale of block %lld of %s is infinite or NaN; it must be finite",
                                        (long long)block, tensor->name);
-}
-
-/* Blocks that are unpacked, a piece of them at a time. */
-typedef struct unpacking {
-    const th_block_format *format;
-    const char *from;
-    float *to;
-    int64_t count;
-} unpacking;
-
-enum { UNPACKED_BLOCKS = 1 << 10 };
-
-static void unpack_piece(void *shared, int64_t index, int worker)
-{
-    (void)worker;
-    const unpacking *u = shared;
-    const int64_t begin = index * UNPACKED_BLOCKS, count = th_smaller(UNPACKED_BLOCKS, u->count - begin);
-    th_block_format_unpack(u->format, count, u->from + begin * u->format->bytes, u->to + begin * u->format->numbers);
-}
-
-static void unpack(const th_gguf *file, const th_gguf_tensor *tensor, const void *from, float *to)
-{
-    const th_block_format *format = th_block_format_find(tensor->type->name);
-    unpacking u = {format, from, to, tensor->bytes / format->bytes};
-    th_parallel(th_threads(file->ctx), th_ceil_div(u.count, UNPACKED_BLOCKS), unpack_piece, &u);
-}
-
-th_status th_gguf_read_unpacked(const th_gguf *file, const th_gguf_tensor *tensor, float *to)
-{
-    void *blocks = th_allocate(file->ctx, (size_t)tensor->bytes);
-    if (blocks == NULL)
-        return th_fail_memory(file->ctx, file->operation, (size_t)tensor->bytes);
-    if (th_gguf_read(file, tensor, blocks) == TH_OK && th_gguf_check_blocks(file, tensor, blocks))
-        unpack(file, tensor, blocks, to);
-    th_release(file->ctx, blocks, (size_t)tensor->bytes);
-    return th_error_code(file->ctx);
 }

@@ -9,7 +9,5 @@
 int64_t th_gguf_damaged_block(th_context *ctx, const th_gguf_type *type, const void *data, int64_t bytes);
 /* Checks the scales of a tensor whose elements are at data. Returns false with TH_ERROR_FILE pending. */
 bool th_gguf_check_blocks(const th_gguf *file, const th_gguf_tensor *tensor, const void *data);
-/* Reads a tensor with bytes whose type is `unpacked`, checks its scales, and writes its numbers. */
-th_status th_gguf_read_unpacked(const th_gguf *file, const th_gguf_tensor *tensor, float *to);
 
 #endif

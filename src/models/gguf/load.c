@@ -103,7 +103,7 @@ static th_found_tensor find_tensor(const void *user, const char *name)
 {
     const source *s = user;
     const th_gguf_tensor *t = th_gguf_find_tensor(s->file, name);
-    return (th_found_tensor){t->type->unpacked ? TH_DTYPE_COUNT : t->type->dtype, s->file->descriptor, t->begin};
+    return (th_found_tensor){t->type->dtype, s->file->descriptor, t->begin};
 }
 
 /* Returns a frozen model. The parameters that are not mapped have no values yet. */
@@ -135,18 +135,16 @@ static th_tensor *direct_view(const th_foreign_tensor *wanted, th_dtype dtype)
 static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *values)
 {
     void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
-    if (data && t->bytes > 0 && t->type->unpacked)
-        (void)th_gguf_read_unpacked(s->file, t, data); /* the error is pending */
-    else if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
+    if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
         (void)th_gguf_check_blocks(s->file, t, data); /* the error is pending */
     return th_error_code(s->file->ctx);
 }
 
-/* Returns the tensor of the file, in its own type; unpacked numbers in float32. */
+/* Returns the tensor of the file, in its own type. */
 static th_tensor *read_tensor(const source *s, const th_gguf_tensor *t)
 {
     th_shape shape = t->shape;
-    shape.size[shape.ndim - 1] /= t->type->unpacked ? 1 : t->type->numbers;
+    shape.size[shape.ndim - 1] /= t->type->numbers;
     th_tensor *values = th_empty(s->file->ctx, t->type->dtype, shape);
     return read_into(s, t, values) == TH_OK ? values : NULL;
 }
@@ -259,7 +257,7 @@ static th_module *load_file(th_context *ctx, const char *operation, const char *
         s.given = *given;
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (s.given.type != TH_FLOAT32 && !th_is_storage_type(s.given.type)) {
+    if (s.given.type != TH_FLOAT32 && !th_can_round_to(s.given.type)) {
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(s.given.type));
         return NULL;
     }

@@ -74,7 +74,7 @@ static void copy_factors(const positions *p, const char *name, const float *valu
 static void read_factors(const positions *p, const char *name, double *factor)
 {
     th_gguf_tensor *t = th_gguf_find_tensor(p->file, name);
-    if (t == NULL || t->type->dtype != TH_FLOAT32 || !t->type->readable || t->type->unpacked || t->shape.ndim != 1 ||
+    if (t == NULL || t->type->dtype != TH_FLOAT32 || !t->type->readable || t->shape.ndim != 1 ||
         t->shape.size[0] != p->pairs) {
         th_gguf_refuse(p->file, "%s is %s; %lld numbers of F32 are needed", name, t ? "different" : "missing",
                        (long long)p->pairs);

@@ -5,15 +5,11 @@
 
 #define READABLE(code, name, dtype, numbers, bytes)                                                                    \
     {                                                                                                                  \
-        code, name, numbers, bytes, true, false, dtype                                                                 \
-    }
-#define UNPACKED(code, name, numbers, bytes)                                                                           \
-    {                                                                                                                  \
-        code, name, numbers, bytes, true, true, TH_FLOAT32                                                             \
+        code, name, numbers, bytes, true, dtype                                                                        \
     }
 #define KNOWN(code, name, numbers, bytes)                                                                              \
     {                                                                                                                  \
-        code, name, numbers, bytes, false, false, TH_FLOAT32                                                           \
+        code, name, numbers, bytes, false, TH_FLOAT32                                                                  \
     }
 static const th_gguf_type types[] = {
     READABLE(0, "F32", TH_FLOAT32, 1, 4),
@@ -22,16 +18,16 @@ static const th_gguf_type types[] = {
     READABLE(8, "Q8_0", TH_Q8_0, 32, 34),
     READABLE(28, "F64", TH_FLOAT64, 1, 8),
     READABLE(30, "BF16", TH_BFLOAT16, 1, 2),
-    UNPACKED(3, "Q4_1", 32, 20),
-    UNPACKED(6, "Q5_0", 32, 22),
-    UNPACKED(7, "Q5_1", 32, 24),
-    UNPACKED(10, "Q2_K", 256, 84),
-    UNPACKED(11, "Q3_K", 256, 110),
-    UNPACKED(12, "Q4_K", 256, 144),
-    UNPACKED(13, "Q5_K", 256, 176),
-    UNPACKED(14, "Q6_K", 256, 210),
-    UNPACKED(20, "IQ4_NL", 32, 18),
-    UNPACKED(23, "IQ4_XS", 256, 136),
+    READABLE(3, "Q4_1", TH_Q4_1, 32, 20),
+    READABLE(6, "Q5_0", TH_Q5_0, 32, 22),
+    READABLE(7, "Q5_1", TH_Q5_1, 32, 24),
+    READABLE(10, "Q2_K", TH_Q2_K, 256, 84),
+    READABLE(11, "Q3_K", TH_Q3_K, 256, 110),
+    READABLE(12, "Q4_K", TH_Q4_K, 256, 144),
+    READABLE(13, "Q5_K", TH_Q5_K, 256, 176),
+    READABLE(14, "Q6_K", TH_Q6_K, 256, 210),
+    READABLE(20, "IQ4_NL", TH_IQ4_NL, 32, 18),
+    READABLE(23, "IQ4_XS", TH_IQ4_XS, 256, 136),
     KNOWN(9, "Q8_1", 32, 36),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),
@@ -63,7 +59,7 @@ const th_gguf_type *th_gguf_type_find(uint32_t code)
 const th_gguf_type *th_gguf_type_of(th_dtype dtype)
 {
     for (int i = 0; i < TYPES; i++)
-        if (types[i].readable && !types[i].unpacked && types[i].dtype == dtype)
+        if (types[i].readable && types[i].dtype == dtype)
             return &types[i];
     return NULL;
 }

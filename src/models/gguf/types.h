@@ -9,7 +9,6 @@ typedef struct th_gguf_type {
     const char *name;
     int numbers, bytes; /* of a block; a row is whole blocks */
     bool readable;      /* otherwise only its size is known */
-    bool unpacked;      /* its numbers become float32 (th_block_format_find) */
     th_dtype dtype;     /* of the tensor that it becomes */
 } th_gguf_type;
 

@@ -133,7 +133,7 @@ static th_module *load_model(th_context *ctx, const char *folder, const th_folde
     th_folder_source s = {.ctx = ctx, .operation = operation, .folder = folder};
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (given->type != TH_FLOAT32 && !th_is_storage_type(given->type)) {
+    if (given->type != TH_FLOAT32 && !th_can_round_to(given->type)) {
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(given->type));
         return NULL;
     }

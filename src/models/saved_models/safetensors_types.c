@@ -51,10 +51,9 @@ const th_safetensors_type *th_safetensors_type_find(const char *name)
 
 const th_safetensors_type *th_safetensors_type_of(th_dtype dtype)
 {
-    static const kind kinds[TH_DTYPE_COUNT] = {
-        [TH_FLOAT32] = F32,   [TH_FLOAT64] = F64, [TH_INT32] = I32, [TH_INT64] = I64, [TH_BOOL] = BOOL,
-        [TH_BFLOAT16] = BF16, [TH_FLOAT16] = F16, [TH_Q8_0] = U8,   [TH_Q4_0] = U8};
-    return &types[kinds[dtype]];
+    static const kind kinds[] = {[TH_FLOAT32] = F32, [TH_FLOAT64] = F64,   [TH_INT32] = I32,  [TH_INT64] = I64,
+                                 [TH_BOOL] = BOOL,   [TH_BFLOAT16] = BF16, [TH_FLOAT16] = F16};
+    return &types[th_dtype_numbers(dtype) > 1 ? U8 : kinds[dtype]];
 }
 
 th_dtype th_safetensors_type_dtype(const th_safetensors_type *type)
@@ -71,7 +70,7 @@ bool th_safetensors_type_fits(const th_safetensors_type *type, th_dtype dtype)
     const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;
     const bool index = type->dtype == TH_INT32 || type->dtype == TH_INT64;
     const bool blocks = th_dtype_numbers(dtype) > 1 && kind_of(type) == U8;
-    return type->readable && ((floating && (th_is_floating(dtype) || th_is_storage_type(dtype))) ||
+    return type->readable && ((floating && (th_is_floating(dtype) || th_can_round_to(dtype))) ||
                               (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype || blocks);
 }
 

@@ -3,7 +3,7 @@
 #include "kernels/products/product_int8.h"
 
 #include "kernels/product_block.h"
-#include "kernels/vector/float16.h"
+#include "kernels/storage/vector/block_parts.h"
 #include "kernels/vector/vector_math.h"
 
 #if TH_REAL_BITS == 32
@@ -269,16 +269,188 @@ TH_INLINE void int8_rows(int storage, const th_int8_product *p)
         int8_columns(storage, p, j, p->n - j < INT8_COLUMNS ? p->n - j : INT8_COLUMNS);
 }
 
+/* -- types that block_parts.h reads. Some blocks of a column are unpacked, and then multiplied by all rows -- */
+
+enum { UNPACKED_PAIRS = 16 /* that are unpacked together: 1024 numbers, in the first-level cache */ };
+
+/* A pair of unpacked blocks. least: see product.h. */
+typedef struct unpacked_pair {
+    vec_bytes number[TH_REGISTERS];
+    vec scale[TH_REGISTERS], least[TH_REGISTERS];
+} unpacked_pair;
+
+/* Register r of 16 lanes, in which each of 4 numbers is there 4 times. */
+TH_INLINE vec repeated(const float *quarter, int r)
+{
+#if TH_VECTOR_BYTES == 64
+    (void)r;
+    const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    return (vec)_mm512_permutexvar_ps(lane, _mm512_castps128_ps512(_mm_loadu_ps(quarter)));
+#elif TH_VECTOR_BYTES == 32
+    return (vec)_mm256_set_m128(_mm_set1_ps(quarter[2 * r + 1]), _mm_set1_ps(quarter[2 * r]));
+#else
+    return vec_broadcast(quarter[r]);
+#endif
+}
+
+TH_INLINE void unpack_pair(const block_part *part, unpacked_pair *to)
+{
+    const float scale[4] = {part[0].scale[0], part[0].scale[1], part[1].scale[0], part[1].scale[1]},
+                least[4] = {part[0].least[0], part[0].least[1], part[1].least[0], part[1].least[1]};
+    memcpy(to->number, part[0].number, PART);
+    memcpy((char *)to->number + PART, part[1].number, PART);
+    UNROLLED_FOR (int r = 0; r < TH_REGISTERS; r++) {
+        to->scale[r] = repeated(scale, r);
+        to->least[r] = repeated(least, r);
+    }
+}
+
+/* Unpacks `count` parts of a column, whole blocks. Zeros fill the last pair. */
+TH_INLINE void unpack_parts(int storage, int parts, int64_t bytes, const uint8_t *block, int64_t count,
+                            unpacked_pair *to)
+{
+    block_part part[2];
+    for (; parts > 1 && count > 0; count -= parts, block += bytes)
+        UNROLLED_FOR (int i = 0; i < parts; i += 2) {
+            read_part(storage, block, i, &part[0]);
+            read_part(storage, block, i + 1, &part[1]);
+            unpack_pair(part, to++);
+        }
+    for (; count > 0; count -= 2, block += 2 * bytes) {
+        part[1] = (block_part){.number = {0}};
+        read_part(storage, block, 0, &part[0]);
+        if (count > 1)
+            read_part(storage, block + bytes, 0, &part[1]);
+        unpack_pair(part, to++);
+    }
+}
+
+#define UNPACK(dtype, name, numbers)                                                                                   \
+    static void unpack_##name(const uint8_t *block, int64_t count, unpacked_pair *to)                                  \
+    {                                                                                                                  \
+        unpack_parts(dtype, (numbers) / PART, dtype##_BYTES, block, count, to);                                        \
+    }
+
+TH_BLOCK_FORMATS(UNPACK)
+
+#define UNPACK_CASE(dtype, name, numbers)                                                                              \
+    case dtype:                                                                                                        \
+        unpack_##name(block, count, to);                                                                               \
+        break;
+
+static void unpack(int storage, const uint8_t *block, int64_t count, unpacked_pair *to)
+{
+    switch (storage) {
+        TH_BLOCK_FORMATS(UNPACK_CASE)
+    default:
+        break;
+    }
+}
+
+/* Whether the numbers of a type have a least number. */
+TH_INLINE bool has_least(int storage)
+{
+    return storage == TH_Q4_1 || storage == TH_Q5_1 || storage == TH_Q2_K || storage == TH_Q4_K || storage == TH_Q5_K;
+}
+
+/* Adds the products of unpacked pairs, for each row. */
+TH_INLINE void add_unpacked(int rows, bool with_least, const th_int8_pair *a, int64_t pairs, int64_t count,
+                            const unpacked_pair *w, lanes *sum)
+{
+    const vec_bytes ones = 1 - (vec_bytes){0};
+    lanes total[INT8_FEW_ROWS];
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        total[i] = sum[i];
+    for (int64_t p = 0; p < count; p++, a++, w++)
+        UNROLLED_FOR (int r = 0; r < TH_REGISTERS; r++)
+            UNROLLED_FOR (int i = 0; i < rows; i++) {
+                const vec_bytes x = *(const vec_bytes *)(a[i * pairs].number + r * TH_VECTOR_BYTES);
+                const vec x_scale = vec_load(a[i * pairs].scale + r * TH_REGISTER_LANES);
+                const vec product = __builtin_convertvector(sums_of_four(x, w->number[r]), vec);
+                total[i].vecs[r] = vec_mul_add(vec_rounded(x_scale * w->scale[r]), product, total[i].vecs[r]);
+                if (with_least) {
+                    const vec numbers = __builtin_convertvector(sums_of_four(x, ones), vec);
+                    total[i].vecs[r] = vec_mul_add(-vec_rounded(x_scale * w->least[r]), numbers, total[i].vecs[r]);
+                }
+            }
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        sum[i] = total[i];
+}
+
+static void add_unpacked_row(bool with_least, const th_int8_pair *a, int64_t count, const unpacked_pair *w, lanes *sum)
+{
+    if (with_least)
+        add_unpacked(1, true, a, 0, count, w, sum);
+    else
+        add_unpacked(1, false, a, 0, count, w, sum);
+}
+
+static void add_unpacked_rows(bool with_least, const th_int8_pair *a, int64_t pairs, int64_t count,
+                              const unpacked_pair *w, lanes *sum)
+{
+    if (with_least)
+        add_unpacked(INT8_FEW_ROWS, true, a, pairs, count, w, sum);
+    else
+        add_unpacked(INT8_FEW_ROWS, false, a, pairs, count, w, sum);
+}
+
+/* Adds the products of unpacked pairs to the sums of all rows. */
+static void add_rows_unpacked(int storage, const th_int8_product *p, int64_t first, int64_t count,
+                              const unpacked_pair *w, lanes *sum)
+{
+    const int64_t pairs = th_int8_pairs(p->k);
+    const th_int8_pair *a = p->a + first;
+    int64_t row = 0;
+    for (; row + INT8_FEW_ROWS <= p->m; row += INT8_FEW_ROWS)
+        add_unpacked_rows(has_least(storage), a + row * pairs, pairs, count, w, sum + row);
+    for (; row < p->m; row++)
+        add_unpacked_row(has_least(storage), a + row * pairs, count, w, sum + row);
+}
+
+static void int8_unpacked_column(int storage, int64_t bytes, int64_t numbers, const th_int8_product *p, int64_t j)
+{
+    const uint8_t *column = (const uint8_t *)p->b + j * p->b_bytes;
+    const int64_t pairs = th_int8_pairs(p->k), parts = p->k / PART;
+    lanes sum[TH_INT8_MOST_ROWS];
+    for (int64_t i = 0; i < p->m; i++)
+        sum[i] = lanes_broadcast(0);
+    for (int64_t pair = 0; pair < pairs; pair += UNPACKED_PAIRS) {
+        unpacked_pair w[UNPACKED_PAIRS];
+        const int64_t count = pairs - pair < UNPACKED_PAIRS ? pairs - pair : UNPACKED_PAIRS;
+        const int64_t rest = parts - 2 * pair;
+        unpack(storage, column + 2 * pair * PART / numbers * bytes, rest < 2 * count ? rest : 2 * count, w);
+        add_rows_unpacked(storage, p, pair, count, w, sum);
+    }
+    for (int64_t i = 0; i < p->m; i++) {
+        const real total = lanes_sum(sum[i]);
+        real *c = p->c + i * p->c_row + j * p->c_col;
+        *c = p->init ? p->init[i * p->init_row + j * p->init_col] + total : total;
+    }
+}
+
+#define INT8_CASE(dtype, name, numbers)                                                                                \
+    case dtype:                                                                                                        \
+        for (int64_t j = 0; j < p->n; j++)                                                                             \
+            int8_unpacked_column(dtype, dtype##_BYTES, numbers, p, j);                                                 \
+        break;
+
 #endif
 
 /* Multiplies by a B with this storage type. Float32 only. */
 void TH_KERNEL(product_int8)(int storage, const th_int8_product *p)
 {
 #if TH_REAL_BITS == 32
-    if (storage == TH_Q8_0)
+    switch (storage) {
+    case TH_Q8_0:
         int8_rows(TH_Q8_0, p);
-    else
+        break;
+    case TH_Q4_0:
         int8_rows(TH_Q4_0, p);
+        break;
+        TH_BLOCK_FORMATS(INT8_CASE)
+    default:
+        break;
+    }
 #else
     (void)storage, (void)p;
 #endif

@@ -1,8 +1,8 @@
-/* Loads numbers of storage types as this instance's floating type. Every number is exact in float32 and in float64, so
- * all instances give the same values. Plain loops: the compiler vectorizes them. */
-#include "kernels/vector/float16.h"
+/* Loads numbers of storage types as this instance's floating type. Numbers of 16 bits, q8_0 and q4_0 are exact in
+ * float32 and in float64, and the others are computed in float32. So all instances give the same values. Plain loops:
+ * the compiler vectorizes them. */
+#include "kernels/storage/vector/block_parts.h"
 #include "kernels/vector/vector.h"
-#include "tapehead/base.h"
 
 TH_INLINE void load_bfloat16(int64_t n, const uint16_t *restrict from, real *restrict to)
 {
@@ -37,15 +37,43 @@ TH_INLINE void load_q4_0(int64_t blocks, const th_q4_0 *restrict from, real *res
     }
 }
 
-/* Loads n numbers, whole blocks of a th_dtype. */
-void TH_KERNEL(storage_load)(int64_t n, int dtype, const void *from, void *to)
+/* Loads numbers first .. first + n - 1 of a row of blocks, whole parts. */
+TH_INLINE void load_parts(int dtype, int64_t block_parts, int64_t block_bytes, int64_t first, int64_t n,
+                          const uint8_t *row, real *restrict to)
 {
-    if (dtype == TH_BFLOAT16)
-        load_bfloat16(n, from, to);
-    else if (dtype == TH_FLOAT16)
-        load_float16(n, from, to);
-    else if (dtype == TH_Q8_0)
-        load_q8_0(n / TH_BLOCK_NUMBERS, from, to);
-    else
-        load_q4_0(n / TH_BLOCK_NUMBERS, from, to);
+    for (int64_t at = first / PART; at < (first + n) / PART; at++, to += PART) {
+        block_part part;
+        read_part(dtype, row + at / block_parts * block_bytes, (int)(at % block_parts), &part);
+        for (int i = 0; i < HALF_PART; i++)
+            to[i] = (real)(part.scale[0] * (float)part.number[i] - part.least[0]);
+        for (int i = HALF_PART; i < PART; i++)
+            to[i] = (real)(part.scale[1] * (float)part.number[i] - part.least[1]);
+    }
+}
+
+#define LOAD(dtype, name, numbers)                                                                                     \
+    case dtype:                                                                                                        \
+        load_parts(dtype, (numbers) / PART, dtype##_BYTES, first, n, row, to);                                         \
+        break;
+
+/* Loads numbers first .. first + n - 1 of a row of a th_dtype. In types with blocks, both are multiples of 32. */
+void TH_KERNEL(storage_load)(int64_t n, int dtype, const void *row, int64_t first, void *to)
+{
+    switch (dtype) {
+    case TH_BFLOAT16:
+        load_bfloat16(n, (const uint16_t *)row + first, to);
+        break;
+    case TH_FLOAT16:
+        load_float16(n, (const uint16_t *)row + first, to);
+        break;
+    case TH_Q8_0:
+        load_q8_0(n / TH_BLOCK_NUMBERS, (const th_q8_0 *)row + first / TH_BLOCK_NUMBERS, to);
+        break;
+    case TH_Q4_0:
+        load_q4_0(n / TH_BLOCK_NUMBERS, (const th_q4_0 *)row + first / TH_BLOCK_NUMBERS, to);
+        break;
+        TH_BLOCK_FORMATS(LOAD)
+    default:
+        break;
+    }
 }
