@@ -19,7 +19,7 @@ TH_BEGIN_DECLS
 /* Options of th_language_model_from_gguf. */
 typedef struct th_gguf_load_options {
     /* The model is frozen (th_module_freeze), and its dense weights and embeddings are stored as they are in the file:
-     * bfloat16, float16, Q8_0 or Q4_0, bit for bit. Weights of other types become float32 (th_module_store). */
+     * a storage type, bit for bit. Weights of other types become float32 (th_module_store). */
     bool stored;
     bool frozen;   /* the model is frozen, in the context's default type unless stored or type ask for another one */
     th_dtype type; /* TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 or TH_Q4_0: the model is frozen, and its weights are stored so */
@@ -61,6 +61,9 @@ typedef struct th_gguf_export_options {
     int64_t begin_token; /* with .has_begin_token: the token that begins a text, if the tokenizer adds no other; -1:
                             none */
     bool has_begin_token;
+    /* A GGUF file that the model comes from; NULL: none. Its texts of general.*, such as the license, and its unknown,
+     * padding, mask and separator tokens are written too. */
+    const char *source;
 } th_gguf_export_options;
 
 /* Writes a file of version 3. The model may have stored weights. A weight that is stored in the wanted type keeps its

@@ -40,8 +40,8 @@ static void write_adapters(const trainer *t, const char *path)
     require_ok(t, th_lora_export_gguf(t->model, path, NULL));
 }
 
-/* Writes model, tokenizer and chat template. */
-static void write_model(trainer *t, const char *path, th_dtype dtype)
+/* Writes model, tokenizer and chat template. `source` is the run, the folder or the file that they come from. */
+static void write_model(trainer *t, const char *source, const char *path, th_dtype dtype)
 {
     if (t->run && chosen.lora > 0)
         merge_adapters(t);
@@ -54,7 +54,8 @@ static void write_model(trainer *t, const char *path, th_dtype dtype)
                                                    .end_token = chosen.end_token,
                                                    .has_end_token = chosen.end_token >= 0,
                                                    .begin_token = begin,
-                                                   .has_begin_token = begin >= 0};
+                                                   .has_begin_token = begin >= 0,
+                                                   .source = is_gguf(source) ? source : NULL};
     require_ok(t, th_language_model_export_gguf(t->model, path, &export_options));
     th_text_free(&jinja);
 }
@@ -88,7 +89,7 @@ static int export_file(int argc, char **argv)
     if (adapter)
         write_adapters(&t, path);
     else
-        write_model(&t, path, dtype);
+        write_model(&t, run, path, dtype);
     print_written(path);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;

@@ -145,7 +145,7 @@ th_status th_gguf_check_target(th_context *ctx, const char *asker, const char *p
 
 static th_status check_given(th_context *ctx, const th_language_model_options *m, const th_gguf_export_options *given)
 {
-    if (given->type != TH_FLOAT32 && !th_is_storage_type(given->type))
+    if (given->type != TH_FLOAT32 && !th_can_round_to(given->type))
         return th_fail(ctx, TH_ERROR_TYPE, operation,
                        "the type is %s; float32, float16, bfloat16, q8_0 and q4_0 are allowed",
                        th_dtype_name(given->type));
@@ -180,8 +180,27 @@ th_status th_gguf_publish(const th_gguf_export *e, const char *path, const char 
 
 /* -- the public function -- */
 
-/* Writes the values. Returns false if out of memory. */
-static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gguf_export_options *given)
+/* Writes the texts and tokens of the source. An illegal token is pending as an error. */
+static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, int64_t vocabulary)
+{
+    static const char *const tokens[] = {"tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id",
+                                         "tokenizer.ggml.mask_token_id", "tokenizer.ggml.seperator_token_id"};
+    for (int64_t i = 0; i < source->n_values; i++) {
+        const th_gguf_value *v = &source->value[i];
+        if (v->kind == TH_GGUF_STRING && strncmp(v->key, "general.", 8) == 0 &&
+            strcmp(v->key, "general.architecture") != 0 && !(named && strcmp(v->key, "general.name") == 0))
+            th_gguf_put_text(w, v->key, v->bytes, v->count);
+    }
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        int64_t token = -1;
+        if (th_gguf_integer(source, tokens[i], 0, vocabulary - 1, &token) && token >= 0)
+            th_gguf_put_uint32(w, tokens[i], (uint32_t)token);
+    }
+}
+
+/* Writes the values. source: NULL for none. Returns false if out of memory. */
+static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gguf_export_options *given,
+                         const th_gguf *source)
 {
     th_gguf_write_options(w, e->architecture, e->options);
     th_gguf_put_uint32(w, "general.file_type", th_gguf_file_type(given->type));
@@ -189,6 +208,8 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
         th_gguf_put_uint32(w, "general.quantization_version", 2);
     if (given->name)
         th_gguf_put_text(w, "general.name", given->name, strlen(given->name));
+    if (source)
+        write_source(w, source, given->name != NULL, e->options->vocabulary);
     const int64_t end = given->has_end_token ? given->end_token : -1;
     const bool written = th_gguf_write_tokenizer(w, given->tokenizer, e->options->vocabulary,
                                                  given->has_begin_token ? given->begin_token : end, end);
@@ -197,19 +218,36 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
     return written;
 }
 
+/* Makes the values in memory, which the caller frees. Sets *count to their number. */
+static th_status make_values(const th_gguf_export *e, const th_gguf_export_options *given, char **values, size_t *bytes,
+                             int64_t *count)
+{
+    th_context *ctx = e->ctx;
+    th_gguf source;
+    if (given->source && !th_gguf_open(&source, ctx, operation, given->source))
+        return th_error_code(ctx);
+    FILE *memory = open_memstream(values, bytes);
+    th_gguf_writer w = {.file = memory};
+    const bool made = memory && write_values(&w, e, given, given->source ? &source : NULL);
+    *count = w.values;
+    if (memory == NULL || fclose(memory) != 0 || *values == NULL || !made)
+        (void)th_fail_memory(ctx, operation, *bytes); /* the error is pending */
+    if (given->source)
+        th_gguf_close(&source);
+    return th_error_code(ctx);
+}
+
 /* Writes the whole file. */
 static th_status write_file(const th_gguf_export *e, const char *path, const th_gguf_export_options *given)
 {
     char *values = NULL;
     size_t bytes = 0;
-    FILE *memory = open_memstream(&values, &bytes);
-    th_gguf_writer w = {.file = memory};
-    const bool made = memory && write_values(&w, e, given);
-    if (memory == NULL || fclose(memory) != 0 || values == NULL || !made) {
+    int64_t count = 0;
+    if (make_values(e, given, &values, &bytes, &count) != TH_OK) {
         free(values);
-        return th_fail_memory(e->ctx, operation, bytes);
+        return th_error_code(e->ctx);
     }
-    const th_status status = th_gguf_publish(e, path, values, bytes, w.values);
+    const th_status status = th_gguf_publish(e, path, values, bytes, count);
     free(values);
     return status;
 }

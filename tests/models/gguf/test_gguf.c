@@ -190,6 +190,56 @@ START_TEST(test_short_rows)
 }
 END_TEST
 
+/* Writes b.gguf, which is a.gguf with a license, a name and two tokens. */
+static void write_source(uint32_t padding)
+{
+    static const char license[] = "\6\0\0\0\0\0\0\0apache", name[] = "\4\0\0\0\0\0\0\0Tiny";
+    static const uint32_t unknown = 3;
+    gguf_parts p;
+    gguf_read(in_folder("a.gguf"), &p);
+    gguf_set(&p, "general.license", STRING, license, sizeof license - 1);
+    gguf_set(&p, "general.name", STRING, name, sizeof name - 1);
+    gguf_set(&p, "tokenizer.ggml.unknown_token_id", UINT32, &unknown, sizeof unknown);
+    gguf_set(&p, "tokenizer.ggml.padding_token_id", UINT32, &padding, sizeof padding);
+    gguf_write(in_folder("b.gguf"), &p);
+    gguf_free(&p);
+}
+
+static void expect_value(gguf_parts *p, const char *key, const void *bytes, size_t count)
+{
+    const gguf_value *v = gguf_find(p, key);
+    ck_assert_msg(v != NULL, "%s is missing", key);
+    ck_assert_uint_eq(v->count, count);
+    ck_assert_mem_eq(v->bytes, bytes, count);
+}
+
+/* A file that is made from another one has its texts and tokens, except a name that the caller gives. */
+START_TEST(test_source)
+{
+    th_module *model = model_of(ctx, &architectures[0].options);
+    gguf_parts p;
+    ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("a.gguf"), NULL), TH_OK);
+    write_source(2);
+    char source[256];
+    snprintf(source, sizeof source, "%s", in_folder("b.gguf"));
+    th_gguf_export_options given = {.source = source};
+    for (int named = 0; named < 2; named++) {
+        given.name = named ? "other" : NULL;
+        ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("c.gguf"), &given), TH_OK);
+        gguf_read(in_folder("c.gguf"), &p);
+        expect_value(&p, "general.license", "\6\0\0\0\0\0\0\0apache", 14);
+        expect_value(&p, "general.name", named ? "\5\0\0\0\0\0\0\0other" : "\4\0\0\0\0\0\0\0Tiny", named ? 13 : 12);
+        expect_value(&p, "tokenizer.ggml.unknown_token_id", &(uint32_t){3}, 4);
+        expect_value(&p, "tokenizer.ggml.padding_token_id", &(uint32_t){2}, 4);
+        gguf_free(&p);
+    }
+    write_source(100000);
+    expect_status(th_language_model_export_gguf(model, in_folder("c.gguf"), &given), TH_ERROR_FILE, "padding_token_id");
+    given.source = "/missing.gguf";
+    expect_status(th_language_model_export_gguf(model, in_folder("c.gguf"), &given), TH_ERROR_FILE, "/missing.gguf");
+}
+END_TEST
+
 /* -- models that no file describes -- */
 
 START_TEST(test_options_that_cannot_be_expressed)
@@ -552,6 +602,7 @@ int main(void)
     tcase_add_loop_test(tests, test_types_of_matrices, 0, 4);
     tcase_add_test(tests, test_stored_rows_in_another_order);
     tcase_add_test(tests, test_short_rows);
+    tcase_add_test(tests, test_source);
     tcase_add_test(tests, test_options_that_cannot_be_expressed);
     tcase_add_test(tests, test_misuse);
     tcase_add_loop_test(tests, test_tokenizers, 0, 3);
