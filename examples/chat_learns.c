@@ -1,6 +1,6 @@
 /* A chat program that learns from its user's corrections:
  *
- *     chat_learns MODEL ADAPTER [LEARNING_RATE]      MODEL: a folder of transformers, or a GGUF file
+ *     chat_learns MODEL ADAPTER [--lr RATE]      MODEL: a folder of transformers, or a GGUF file
  *
  * A line is a question. A line that begins with = is the right answer to the last question. The program learns it while
  * it waits for the next line. A new line interrupts it at once. At the end of the input it learns "overnight", and
@@ -11,6 +11,8 @@
 #include <string.h>
 #include <tapehead/models.h>
 #include <unistd.h>
+
+#include "options.h"
 
 enum { MAX_LINE = 2000, ANSWER_TOKENS = 100, NIGHT_STEPS = 500 };
 static th_context *ctx;
@@ -71,18 +73,22 @@ static void answer(th_module *model, const th_chat_template *chat, const char *q
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || argc > 4) {
-        fprintf(stderr, "chat_learns MODEL ADAPTER [LEARNING_RATE]\n");
-        return 2;
-    }
+    double learning_rate = 0;
+    const char *word[2];
+    const program_option options[] = {
+        {"lr", "learning rate (default: the tuner's)", .real = &learning_rate, .low = 0, .high = 1}, {0}};
+    if (parse_options_and_words(argc, argv, "chat_learns",
+                                "chat_learns MODEL ADAPTER [OPTION...]: a chat that learns from its user's corrections",
+                                options, word, 2) < 2)
+        refuse("chat_learns", "it needs a model and a folder for the adapter", "");
     ctx = th_context_new(NULL);
-    th_module *model = th_language_model_from_folder(ctx, argv[1], &(th_folder_load_options){.stored = true});
-    tokenizer = th_tokenizer_load(ctx, argv[1]);
-    th_chat_template *chat = th_chat_template_load(ctx, argv[1]);
-    require(access(argv[2], F_OK) != 0 || th_lora_load(model, argv[2]) == TH_OK);
-    th_tune *tune = th_tune_new(
-        model, tokenizer, chat,
-        &(th_tune_options){.learning_rate = argc > 3 ? atof(argv[3]) : 0, .base_model = argv[1], .stop = has_line});
+    th_module *model = th_language_model_from_folder(ctx, word[0], &(th_folder_load_options){.stored = true});
+    tokenizer = th_tokenizer_load(ctx, word[0]);
+    th_chat_template *chat = th_chat_template_load(ctx, word[0]);
+    require(access(word[1], F_OK) != 0 || th_lora_load(model, word[1]) == TH_OK);
+    th_tune *tune =
+        th_tune_new(model, tokenizer, chat,
+                    &(th_tune_options){.learning_rate = learning_rate, .base_model = word[0], .stop = has_line});
     require(tune != NULL);
 
     for (char line[MAX_LINE], question[MAX_LINE] = "";;) {
@@ -100,6 +106,7 @@ int main(int argc, char **argv)
     night = true;
     for (int step = 0; step < NIGHT_STEPS && has_something_to_learn(tune); step++)
         require(th_tune_step(tune) == TH_OK);
-    require(th_tune_progress_of(tune).steps == 0 || th_tune_save(tune, argv[2]) == TH_OK);
+    require(th_tune_progress_of(tune).steps == 0 || th_tune_save(tune, word[1]) == TH_OK);
     th_context_free(ctx);
+    finish_output("chat_learns");
 }

@@ -3,6 +3,7 @@
 --check calls it. The files are C99 and C++17. They leave out the sections of headers that the checker does not need."""
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 from amalgamate import GUARD, CMakeLists, Joiner, separator, tidy
@@ -53,7 +54,7 @@ def main():
     begin = top(cmake.variables["version"][0], commit)
 
     public = root / "include/tapehead/check_function.h"
-    declarations = joiner.read(public)
+    declarations = re.sub(r"\n{2,}(?!/\* --)", "\n", joiner.read(public))
     joiner.seen.add(public)
     system = "".join(f"#include <{name}>\n" for name in sorted(joiner.system))
     header = f"{begin}#ifndef TAPEHEAD_CHECK_FILES_H\n#define TAPEHEAD_CHECK_FILES_H\n\n{system}\n{declarations}\n#endif\n"
@@ -61,9 +62,10 @@ def main():
     joiner.system = set()
     files = [f for pattern in SOURCES for f in sorted(root.glob(pattern))]
     body = "".join(separator(f.relative_to(root)) + joiner.read(f) for f in files)
-    body = re.sub(r"\n{2,}(?!/\* ====)", "\n", re.sub(r"^/\* --(--)? .* --(--)? \*/\n", "", body, flags=re.M))
+    body = re.sub(r"\n{2,}", "\n", re.sub(r"^/\* --(--)? .* --(--)? \*/\n", "", body, flags=re.M))
     system = "".join(f"#include <{name}>\n" for name in sorted(joiner.system))
-    license = (root / "LICENSE").read_text(encoding="utf-8")
+    paragraphs = (root / "LICENSE").read_text(encoding="utf-8").strip().split("\n\n")
+    license = "".join(textwrap.fill(paragraph, 120) + "\n" for paragraph in paragraphs)
     source = f"{begin}{FIRST}{system}\n#include \"tapehead_check.h\"\n{body}\n/*\n{license}*/\n"
 
     for name, text in (("tapehead_check.h", header), ("tapehead_check.c", source)):

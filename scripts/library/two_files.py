@@ -259,7 +259,7 @@ class TwoFiles:
         patterns = set()
         for file in self.vector + [p for p in self.texts if p.suffix == ".h" and "vector" in p.parts]:
             for found in PASTED.findall(self.texts[file]):
-                if not found.startswith(("th_", "_mm", "a##")):
+                if not found.startswith(NOT_OF_INSTANCES):
                     patterns.add(found)
         result = []
         for pattern in patterns:
@@ -273,9 +273,9 @@ class TwoFiles:
         """Gives names that macros make, and their explicit uses, the instance's name."""
         def made(match):
             found = match.group(0)
-            return found if found.startswith(("th_", "_mm", "a##")) else f"TH_LOCAL({found})"
+            return found if found.startswith(NOT_OF_INSTANCES) else f"TH_LOCAL({found})"
         text = PASTED.sub(made, text)
-        return re.sub(r'(?<![\w#"])\w+(?![\w#])',
+        return re.sub(r'(?<![\w#"/])\w+(?![\w#])',
                       lambda m: f"TH_LOCAL({m.group(0)})" if m.group(0) not in own and explicit.match(m.group(0)) else m.group(0),
                       text)
 
@@ -344,6 +344,8 @@ class TwoFiles:
 
 
 PASTED = re.compile(r'(?<![\w#])\w+(?:##\w+)+')
+# How pasted names begin that get no instance's name: it is not there, or a macro of the name has it.
+NOT_OF_INSTANCES = ("th_", "_mm", "a##", "dtype##", "read_##")
 # When a source of the kernels is a part of an instance.
 USES = ("TH_PART == TH_PART_ALL", "TH_PART == TH_PART_ALL && TH_REAL_BITS == 32", "TH_PART == TH_PART_SCALAR",
         "TH_REAL_BITS == 64", "TH_PART == TH_PART_DPBF16", "TH_PART == TH_PART_AMX")

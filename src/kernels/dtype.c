@@ -1,8 +1,6 @@
 /* Names, sizes and kinds of the element types. */
 #include "kernels/dtype.h"
 
-#include "kernels/storage/block_formats.h"
-
 #define ROW(dtype, text, type) [dtype] = {text, sizeof(type)},
 
 static const struct {
@@ -26,12 +24,6 @@ size_t th_dtype_size(th_dtype dtype)
 }
 
 /* -- kinds of types -- */
-
-int th_dtype_numbers(th_dtype dtype)
-{
-    const th_block_format *blocks = th_block_format_of(dtype);
-    return blocks ? blocks->numbers : th_is_dtype(dtype);
-}
 
 bool th_is_floating(th_dtype dtype)
 {

@@ -20,7 +20,7 @@ echo '{"eos_token": "|"}' >model/tokenizer_config.json
 export OMP_NUM_THREADS=1
 [ "$(echo sky | "$chat" model adapter)" != blue ] || fail "the model knows the answer before it learns"
 [ ! -e adapter ] || fail "an adapter without corrections"
-printf 'sky\n=blue\n' | "$chat" model adapter 0.02 >said
+printf 'sky\n=blue\n' | "$chat" model adapter --lr 0.02 >said
 answer=$(echo sky | "$chat" model adapter)
 [ "$answer" = " blue" ] || [ "$answer" = blue ] || fail "it learned \"$answer\", not \"blue\""
 [ -e adapter/adapter_model.safetensors ] || fail "no adapter"

@@ -18,7 +18,7 @@ folders="
     kernels/random:     $kernels kernels/vector
     kernels/storage:    $kernels kernels/vector
     kernels/rows:       $kernels kernels/vector kernels/elementwise
-    kernels/products:   $kernels kernels/vector kernels/machine
+    kernels/products:   $kernels kernels/vector kernels/machine kernels/storage
     kernels/bfloat16:   $kernels kernels/vector kernels/products
     kernels/attention:  $kernels kernels/vector kernels/machine kernels/products kernels/random kernels/rows
     tensor:             platform kernels

@@ -248,7 +248,8 @@ static bool contradicts(const derivative *d, int k)
         return false; /* the analytic derivative is between the slopes on both sides */
     if (may_be_noise(d, k + 1, least_distance) || least_distance <= d->gradient_error)
         return false;
-    if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1)))
+    if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1) ||
+                                    least_distance <= d->quotients->engine->epsilon * steepest_slope(d, k + 1)))
         return false;
     return !is_within_tolerance(d, k + 1) && !is_within_tolerance(d, k + 2) &&
            least_distance > TH_EQUAL_UNITS * d->unit && rounding(d, k + 1) <= least_distance / 2 &&

@@ -1,7 +1,9 @@
-/* The table of types with blocks. ggml-common.h defines the formats. */
+/* The table of types with blocks. A header of ggml defines the formats. */
 #include "kernels/storage/block_formats.h"
 
 #include <stddef.h>
+
+#include "kernels/dtype.h"
 
 static const th_block_format formats[TH_DTYPE_COUNT] = {
     [TH_Q8_0] = {TH_BLOCK_NUMBERS, 0, 1},
@@ -20,5 +22,11 @@ static const th_block_format formats[TH_DTYPE_COUNT] = {
 
 const th_block_format *th_block_format_of(th_dtype dtype)
 {
-    return (unsigned)dtype < TH_DTYPE_COUNT && formats[dtype].numbers > 0 ? &formats[dtype] : NULL;
+    return th_is_dtype(dtype) && formats[dtype].numbers > 0 ? &formats[dtype] : NULL;
+}
+
+int th_dtype_numbers(th_dtype dtype)
+{
+    const th_block_format *blocks = th_block_format_of(dtype);
+    return blocks ? blocks->numbers : th_is_dtype(dtype);
 }

@@ -8,6 +8,7 @@
 #include "training/optimizer.h"
 #include "training/saved_state.h"
 #include "training/saved_tensors.h"
+#include "training/shared/shards.h"
 #include "training/weight_average.h"
 
 #endif

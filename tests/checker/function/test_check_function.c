@@ -103,6 +103,22 @@ START_TEST(an_output_that_does_not_change_may_hide_a_small_derivative)
 }
 END_TEST
 
+static double normal_without_its_tail(double x)
+{
+    return 0.5 * (1 + (double)erff((float)(x / sqrt(2))));
+}
+
+/* At -8.478 the value is 0, because 1 + erf is 0 in float32. The derivative is 1e-16. Longer steps show slopes of 1e-4. */
+START_TEST(an_output_of_0_may_hide_a_small_derivative)
+{
+    const float value = -8.478f;
+    th_port x = TH_PORT_SCALAR("x", TH_FLOAT32);
+    x.values = &value;
+    expect_verdict(check_elementwise(normal_without_its_tail, normal_slope, &x), TH_GRADIENT_CANNOT_TELL, "rounding");
+    expect_wrong(check_elementwise(normal_without_its_tail, swish_slope, &x), "worst at x");
+}
+END_TEST
+
 static double absolute(double x)
 {
     return fabs(x);
@@ -368,6 +384,7 @@ int main(void)
     tcase_add_test(tcase, a_function_that_rounds_is_not_called_wrong);
     tcase_add_test(tcase, a_missing_rule_is_wrong);
     tcase_add_test(tcase, an_output_that_does_not_change_may_hide_a_small_derivative);
+    tcase_add_test(tcase, an_output_of_0_may_hide_a_small_derivative);
     tcase_add_test(tcase, a_kink_is_named);
     tcase_add_test(tcase, bfloat16_with_and_without_a_reference);
     tcase_add_test(tcase, a_forward_derivative);

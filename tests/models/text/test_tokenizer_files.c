@@ -277,7 +277,7 @@ START_TEST(test_rejected)
         {"\"id\": 4, \"content\": \"<s>\"", "\"id\": 4, \"content\": \"ab\"", "'ab' has id 4 where it should have 2"},
         {"\"single_word\": false, ", "", "\"single_word\""},
         {"\"lstrip\": false, ", "", "\"lstrip\""},
-        {"\"Split\"", "\"Whitespace\"", "pre_tokenizer 'Whitespace' is not supported"},
+        {"\"Split\"", "\"UnicodeScripts\"", "pre_tokenizer 'UnicodeScripts' is not supported"},
         {"\"Split\"", "\"Metaspace\"", "\"replacement\" is missing"},
         {"\"Isolated\"", "\"Merged\"", "must be Isolated, Removed, Contiguous"},
         {"{\"Regex\": ", "{\"Rogox\": ", "\"String\" is missing"},
