@@ -74,7 +74,7 @@ static void answer(th_module *model, const th_chat_template *chat, const char *q
 int main(int argc, char **argv)
 {
     double learning_rate = 0;
-    const char *word[2];
+    const char *word[2] = {NULL, NULL};
     const program_option options[] = {
         {"lr", "learning rate (default: the tuner's)", .real = &learning_rate, .low = 0, .high = 1}, {0}};
     if (parse_options_and_words(argc, argv, "chat_learns",

@@ -248,8 +248,7 @@ static bool contradicts(const derivative *d, int k)
         return false; /* the analytic derivative is between the slopes on both sides */
     if (may_be_noise(d, k + 1, least_distance) || least_distance <= d->gradient_error)
         return false;
-    if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1) ||
-                                    least_distance <= d->quotients->engine->epsilon * steepest_slope(d, k + 1)))
+    if (may_be_hidden(d, k + 1) && (least_distance <= largest_hidden_slope(d) || longer_step_agrees(d, k + 1)))
         return false;
     return !is_within_tolerance(d, k + 1) && !is_within_tolerance(d, k + 2) &&
            least_distance > TH_EQUAL_UNITS * d->unit && rounding(d, k + 1) <= least_distance / 2 &&
@@ -396,6 +395,18 @@ static bool find_plateaus(th_quotients *quotients, const th_line *line, const de
     return true;
 }
 
+/* The outputs do not change, and the analytic derivative is not 0. A term inside the function may hide the change, such
+ * as 1 in 1 + erf(x). Tries longer steps, and writes to *is_hidden whether the derivative is a rounding error beside
+ * their slopes. */
+static bool find_hidden_slope(th_quotients *quotients, const th_line *line, const derivative *d, bool *is_hidden)
+{
+    for (int k = TH_USUAL_STEP + 1; k < TH_STEPS; k++)
+        if (!is_known(d, k) && !th_quotients_run_step(quotients, line, k))
+            return false;
+    *is_hidden = fabs(d->analytic) <= quotients->engine->epsilon * steepest_slope(d, TH_USUAL_STEP);
+    return true;
+}
+
 /* Returns whether numbers in float32 inside a function of float64 numbers explain a wrong derivative. */
 static bool may_be_float32(const derivative *d, const th_verdict *wrong)
 {
@@ -482,6 +493,12 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             if (verdict->kind == TH_WRONG && d.analytic == 0 && !quotients->engine->at_kinks &&
                 !find_plateaus(quotients, line, &d, verdict, &has_plateaus))
                 return false;
+            bool is_hidden = false;
+            if (verdict->kind == TH_WRONG && verdict->numeric == 0 && may_be_hidden(&d, TH_USUAL_STEP) &&
+                !find_hidden_slope(quotients, line, &d, &is_hidden))
+                return false;
+            if (is_hidden)
+                *verdict = judge_uncertain(&d);
             if (has_plateaus || (verdict->kind == TH_WRONG && may_be_float32(&d, verdict))) {
                 verdict->kind = TH_CANNOT_TELL;
                 verdict->reason = has_plateaus ? TH_REASON_PLATEAUS : TH_REASON_FLOAT32;
