@@ -128,7 +128,7 @@ static size_t memory_without_limit(bool recompute, size_t *kept)
 START_TEST(a_limit_is_kept)
 {
     size_t kept;
-    const size_t most = memory_without_limit(false, &kept), least = kept + (most - kept) / 4 * 3;
+    const size_t most = memory_without_limit(false, &kept), least = kept + (most - kept) / 20 * 17;
     th_tune_options options = {.memory_limit = least};
     tuned_model m = tuner_new(&options);
     teach_much(&m);
