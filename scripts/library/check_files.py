@@ -54,7 +54,7 @@ def main():
     begin = top(cmake.variables["version"][0], commit)
 
     public = root / "include/tapehead/check_function.h"
-    declarations = re.sub(r"\n{2,}(?!/\* --)", "\n", joiner.read(public))
+    declarations = re.sub(r"\n{2,}", "\n", joiner.read(public))
     joiner.seen.add(public)
     system = "".join(f"#include <{name}>\n" for name in sorted(joiner.system))
     header = f"{begin}#ifndef TAPEHEAD_CHECK_FILES_H\n#define TAPEHEAD_CHECK_FILES_H\n\n{system}\n{declarations}\n#endif\n"
