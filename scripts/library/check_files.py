@@ -66,7 +66,7 @@ def main():
     system = "".join(f"#include <{name}>\n" for name in sorted(joiner.system))
     paragraphs = (root / "LICENSE").read_text(encoding="utf-8").strip().split("\n\n")
     license = "".join(textwrap.fill(paragraph, 120) + "\n" for paragraph in paragraphs)
-    source = f"{begin}{FIRST}{system}\n#include \"tapehead_check.h\"\n{body}\n/*\n{license}*/\n"
+    source = f"{begin}{FIRST}{system}#include \"tapehead_check.h\"\n{body}/*\n{license}*/\n"
 
     for name, text in (("tapehead_check.h", header), ("tapehead_check.c", source)):
         (out / name).write_text(tidy(text), encoding="utf-8")
@@ -85,12 +85,10 @@ FIRST = """\
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#ifdef __clang__
 #pragma GCC diagnostic ignored "-Wunknown-warning-option"
 #pragma GCC diagnostic ignored "-Wc++20-designator"
 #pragma GCC diagnostic ignored "-Wc99-designator"
 #pragma GCC diagnostic ignored "-Wc99-extensions"
-#endif
 #pragma GCC diagnostic ignored "-Wc++20-extensions"
 #endif
 """

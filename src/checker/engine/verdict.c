@@ -395,9 +395,8 @@ static bool find_plateaus(th_quotients *quotients, const th_line *line, const de
     return true;
 }
 
-/* The outputs do not change, and the analytic derivative is not 0. A term inside the function may hide the change, such
- * as 1 in 1 + erf(x). Tries longer steps, and writes to *is_hidden whether the derivative is a rounding error beside
- * their slopes. */
+/* The outputs do not change. A term inside the function may hide the change, as 1 in 1 + erf(x). Tries longer steps, and
+ * writes to *is_hidden whether the analytic derivative is a rounding error beside their slopes. */
 static bool find_hidden_slope(th_quotients *quotients, const th_line *line, const derivative *d, bool *is_hidden)
 {
     for (int k = TH_USUAL_STEP + 1; k < TH_STEPS; k++)
@@ -489,19 +488,18 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
                 select_derivative(&d, j, analytic[j * stride]);
                 *verdict = judge_steps(&d);
             }
-            bool has_plateaus = false;
+            bool has_plateaus = false, is_hidden = false;
             if (verdict->kind == TH_WRONG && d.analytic == 0 && !quotients->engine->at_kinks &&
                 !find_plateaus(quotients, line, &d, verdict, &has_plateaus))
                 return false;
-            bool is_hidden = false;
             if (verdict->kind == TH_WRONG && verdict->numeric == 0 && may_be_hidden(&d, TH_USUAL_STEP) &&
                 !find_hidden_slope(quotients, line, &d, &is_hidden))
                 return false;
-            if (is_hidden)
-                *verdict = judge_uncertain(&d);
-            if (has_plateaus || (verdict->kind == TH_WRONG && may_be_float32(&d, verdict))) {
+            if (has_plateaus || is_hidden || (verdict->kind == TH_WRONG && may_be_float32(&d, verdict))) {
                 verdict->kind = TH_CANNOT_TELL;
-                verdict->reason = has_plateaus ? TH_REASON_PLATEAUS : TH_REASON_FLOAT32;
+                verdict->reason = has_plateaus ? TH_REASON_PLATEAUS
+                                  : is_hidden  ? TH_REASON_ROUNDING
+                                               : TH_REASON_FLOAT32;
             }
             without_verdict += verdict->kind == TH_NO_VERDICT;
         }
