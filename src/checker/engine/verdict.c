@@ -395,8 +395,8 @@ static bool find_plateaus(th_quotients *quotients, const th_line *line, const de
     return true;
 }
 
-/* The outputs do not change. A term inside the function may hide the change, as 1 in 1 + erf(x). Tries longer steps, and
- * writes to *is_hidden whether the analytic derivative is a rounding error beside their slopes. */
+/* The outputs do not change. A term inside the function may hide the change, as 1 in 1 + erf(x). Tries longer steps,
+ * and writes to *is_hidden whether the analytic derivative is a rounding error beside their slopes. */
 static bool find_hidden_slope(th_quotients *quotients, const th_line *line, const derivative *d, bool *is_hidden)
 {
     for (int k = TH_USUAL_STEP + 1; k < TH_STEPS; k++)
