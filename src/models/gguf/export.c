@@ -189,7 +189,7 @@ static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, i
         const th_gguf_value *v = &source->value[i];
         if (v->kind == TH_GGUF_STRING && strncmp(v->key, "general.", 8) == 0 &&
             strcmp(v->key, "general.architecture") != 0 && !(named && strcmp(v->key, "general.name") == 0))
-            th_gguf_put_text(w, v->key, v->bytes, v->count);
+            th_gguf_put_text(w, v->key, v->bytes, (size_t)v->count);
     }
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         int64_t token = -1;
