@@ -5,14 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "platform/system.h"
-
 enum { DEFAULT_EVENTS = 1 << 18 };
-
-int64_t th_profile_now(void)
-{
-    return th_nanoseconds_now();
-}
 
 /* -- beginning and ending -- */
 
@@ -54,7 +47,7 @@ th_status th_profile_begin(th_context *ctx, const th_profile_options *options)
         return ctx->error;
     th_profile_table_reset(&p->table, max_events > 0 ? max_events : max_events < 0 ? 0 : (int64_t)DEFAULT_EVENTS);
     p->overhead = 0;
-    p->begin = p->end = th_profile_now();
+    p->begin = p->end = th_nanoseconds_now();
     ctx->profiling = true;
     return TH_OK;
 }
@@ -66,7 +59,7 @@ th_status th_profile_end(th_context *ctx)
     if (!ctx->profiling)
         return ctx->error ? ctx->error : th_fail(ctx, TH_ERROR_STATE, "profile_end", "no profile is running");
     th_profile *p = ctx->profile;
-    p->end = th_profile_now();
+    p->end = th_nanoseconds_now();
     ctx->profiling = false;
     if (p->table.incomplete && !ctx->error)
         return th_fail(ctx, TH_ERROR_MEMORY, "profile_end", "out of memory: the profile's table is incomplete");
@@ -175,14 +168,14 @@ static void record_event(th_context *ctx, th_profile_event *event, const th_prof
     event->start = start - ctx->profile->begin;
     event->duration = ctx->options.shapes_only ? 0 : end - start; /* without data, the time is meaningless */
     th_profile_table_add(ctx, &ctx->profile->table, event, shape, bytes);
-    ctx->profile->overhead += th_profile_now() - end;
+    ctx->profile->overhead += th_nanoseconds_now() - end;
 }
 
 void th_profile_call(const th_frame *frame, bool backward, int64_t start)
 {
     const th_call *call = &frame->call;
     th_context *ctx = call->ctx;
-    const int64_t end = th_profile_now(); /* before the work of this function */
+    const int64_t end = th_nanoseconds_now(); /* before the work of this function */
     th_profile_event event = {
         .operation = call->op->name,
         .phase = backward      ? TH_PROFILE_BACKWARD
@@ -199,7 +192,7 @@ void th_profile_call(const th_frame *frame, bool backward, int64_t start)
 void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start)
 {
     th_context *ctx = frame->call.ctx;
-    const int64_t end = th_profile_now();
+    const int64_t end = th_nanoseconds_now();
     th_profile_event event = {.operation = "gradient sum", .phase = TH_PROFILE_BACKWARD};
     th_profile_shape shape[2];
     add_shape(&event, shape, from, false);
@@ -210,7 +203,7 @@ void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const 
 
 void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchange_time)
 {
-    const int64_t end = th_profile_now();
+    const int64_t end = th_nanoseconds_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_STEP};
     set_location(ctx, NULL, &event);
     record_event(ctx, &event, NULL, 0, start + exchange_time, end);
@@ -218,7 +211,7 @@ void th_profile_step(th_context *ctx, const char *operation, int64_t start, int6
 
 void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, int64_t start)
 {
-    const int64_t end = th_profile_now();
+    const int64_t end = th_nanoseconds_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_EXCHANGE};
     set_location(ctx, NULL, &event);
     record_event(ctx, &event, NULL, bytes, start, end);

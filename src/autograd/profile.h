@@ -5,20 +5,20 @@
 
 #include "autograd/frame.h"
 #include "autograd/profile_table.h"
+#include "platform/system.h"
 
 typedef struct th_profile {
-    int64_t begin, end; /* of th_profile_now */
+    int64_t begin, end; /* of th_nanoseconds_now */
     int64_t overhead;   /* nanoseconds that recording took */
     th_profile_table table;
 } th_profile;
 
 /* -- reporting: start = th_profile_start(ctx); work; if (start) th_profile_...(..., start) -- */
 
-int64_t th_profile_now(void); /* nanoseconds of a monotonic clock */
 /* Returns the time, or 0 if no profile is running: then nothing needs to be reported. */
 static inline int64_t th_profile_start(const th_context *ctx)
 {
-    return ctx->profiling ? th_profile_now() : 0;
+    return ctx->profiling ? th_nanoseconds_now() : 0;
 }
 /* Reports a call of the frame's operation. */
 void th_profile_call(const th_frame *frame, bool backward, int64_t start);

@@ -48,7 +48,7 @@ th_profile_total th_profile_sum(const th_context *ctx)
         total.calls += tally->calls;
         total.multiply_adds = th_add_work(total.multiply_adds, tally->multiply_adds);
     }
-    const int64_t total_time = (ctx->profiling ? th_profile_now() : p->end) - p->begin - p->overhead;
+    const int64_t total_time = (ctx->profiling ? th_nanoseconds_now() : p->end) - p->begin - p->overhead;
     total.milliseconds = 1e-6 * (double)total_time;
     total.operations = 1e-6 * (double)in_operations;
     total.outside = 1e-6 * (double)(total_time - in_operations);

@@ -98,11 +98,11 @@ th_status th_group_exchange(th_group *g, const char *operation, const th_message
         th_fail(g->ctx, TH_ERROR_PROCESS, operation, "an earlier exchange with the other processes failed");
         return TH_ERROR_PROCESS;
     }
-    const int64_t start = th_profile_now();
+    const int64_t start = th_nanoseconds_now();
     uint64_t bytes = 0;
     const char *problem =
         g->transport.exchange(g->transport.user, send, n_send, receive, n_receive, g->timeout_seconds);
-    g->traffic.seconds += 1e-9 * (double)(th_profile_now() - start);
+    g->traffic.seconds += 1e-9 * (double)(th_nanoseconds_now() - start);
     g->traffic.exchanges++;
     for (int i = 0; i < n_send; i++)
         bytes += send[i].bytes;
