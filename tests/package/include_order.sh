@@ -43,7 +43,7 @@ folders="
     models/families:    $core/context.h $core/files.h $core/modules.h $core/tensors.h models/files
     models/saved_models: $core/context.h $core/files.h $core/modules.h $core/tensors.h $core/training.h models/files models/text models/families $gguf
     models/gguf:        $core/context.h $core/files.h $core/kernels.h $core/modules.h $core/tensors.h models/files models/families models/text $adapters
-    models/tuning:      $core/context.h $core/modules.h $core/training.h models/data models/text models/chat"
+    models/tuning:      $core/context.h $core/modules.h $core/training.h models/families models/data models/text models/chat"
 
 for folder in $(ls -d */ kernels/*/ models/*/ models/text/*/ | sed 's|/$||' | grep -vx models); do
     below=$(printf '%s\n' "$folders" | sed -n "s,^ *$folder:,,p")

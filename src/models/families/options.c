@@ -6,7 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/core/modules.h"
+
+const th_language_model_options *th_require_language_model(const th_module *model, const char *operation)
+{
+    const th_language_model_options *options = th_language_model_options_of(model);
+    if (options == NULL)
+        th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+    return options;
+}
 
 const th_score_options *th_scores_of_layer(const th_language_model_options *options, int64_t i)
 {

@@ -1,8 +1,11 @@
-/* Compares the options of two language models by what the models compute. */
+/* Options of language models: requires them, and compares those of two models by what the models compute. */
 #ifndef TH_MODELS_FAMILIES_OPTIONS_H
 #define TH_MODELS_FAMILIES_OPTIONS_H
 
 #include "tapehead/language_model.h"
+
+/* Returns the options of a language model. Returns NULL for another module, with TH_ERROR_ARGUMENT pending. */
+const th_language_model_options *th_require_language_model(const th_module *model, const char *operation);
 
 /* Returns the options of layer i's scores. */
 const th_score_options *th_scores_of_layer(const th_language_model_options *options, int64_t i);

@@ -115,9 +115,9 @@ th_status th_lora_export_gguf(th_module *model, const char *path, const char *ar
     if (!th_module_usable(model, operation))
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
     th_context *ctx = model->ctx;
-    const th_language_model_options *m = th_language_model_options_of(model);
+    const th_language_model_options *m = th_require_language_model(model, operation);
     if (m == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+        return th_error_code(ctx);
     if (th_refuse_in_check(ctx, operation) != TH_OK ||
         th_gguf_check_target(ctx, operation, path, architecture) != TH_OK)
         return th_error_code(ctx);

@@ -9,6 +9,7 @@
 #include "models/core/modules.h"
 #include "models/core/tensors.h"
 #include "models/families/family.h"
+#include "models/families/options.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"
 #include "models/gguf/tokenizer.h"
@@ -258,9 +259,9 @@ th_status th_language_model_export_gguf(th_module *model, const char *path, cons
     if (!th_module_usable(model, operation))
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
     th_context *ctx = model->ctx;
-    const th_language_model_options *m = th_language_model_options_of(model);
+    const th_language_model_options *m = th_require_language_model(model, operation);
     if (m == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+        return th_error_code(ctx);
     if (th_gguf_check_target(ctx, operation, path, given.architecture) != TH_OK || check_given(ctx, m, &given) != TH_OK)
         return th_error_code(ctx);
     const th_language_model_options normal = th_normal_options(m);

@@ -8,6 +8,7 @@
 #include "models/core/modules.h"
 #include "models/core/tensors.h"
 #include "models/families/family.h"
+#include "models/families/options.h"
 #include "models/families/tensors.h"
 #include "models/files/file_set.h"
 #include "models/saved_models/hugging_face.h"
@@ -267,9 +268,9 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     if (!th_module_usable(model, operation))
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
     th_context *ctx = model->ctx;
-    const th_language_model_options *m = th_language_model_options_of(model);
+    const th_language_model_options *m = th_require_language_model(model, operation);
     if (m == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+        return th_error_code(ctx);
     if (check_given(ctx, folder, m, &given) != TH_OK)
         return th_error_code(ctx);
     const th_family *family =

@@ -2,6 +2,7 @@
  * reads anything. */
 #include "models/core/context.h"
 #include "models/core/modules.h"
+#include "models/families/options.h"
 #include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face_source.h"
 #include "tapehead/tape.h"
@@ -47,13 +48,12 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
     th_folder_source s = {.ctx = model->ctx, .operation = operation, .folder = folder};
     if (options)
         s.given = *options;
-    if (th_language_model_options_of(model) == NULL)
-        return th_fail(s.ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
-    if (th_refuse_in_check(s.ctx, operation) != TH_OK)
+    const th_language_model_options *m = th_require_language_model(model, operation);
+    if (m == NULL || th_refuse_in_check(s.ctx, operation) != TH_OK)
         return th_error_code(s.ctx);
     if (th_gguf_is_file(folder))
         return th_gguf_load_into(model, operation, folder);
-    if (th_folder_open(&s) && th_folder_check_options(&s, th_language_model_options_of(model)) == TH_OK)
+    if (th_folder_open(&s) && th_folder_check_options(&s, m) == TH_OK)
         th_folder_read(&s, model);
     th_folder_close(&s);
     return th_error_code(s.ctx);

@@ -96,14 +96,12 @@ th_status th_peft_check_model(th_module *model, const char *folder, const char *
 {
     if (!th_module_usable(model, operation))
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
-    const th_language_model_options *o = th_language_model_options_of(model);
     if (folder == NULL)
         return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL");
     if (th_is_shapes_only(model->ctx))
         return th_fail(model->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
-    if (o == NULL)
-        return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model",
-                       model->type);
+    if (th_require_language_model(model, operation) == NULL)
+        return th_error_code(model->ctx);
     return th_refuse_in_check(model->ctx, operation);
 }
 

@@ -6,6 +6,7 @@
 #include "models/core/context.h"
 #include "models/core/modules.h"
 #include "models/core/training.h"
+#include "models/families/options.h"
 #include "models/text/tokenizer.h"
 #include "models/tuning/examples.h"
 #include "tapehead/gguf.h"
@@ -73,11 +74,11 @@ static th_tune_options complete(const th_tune_options *options, int64_t model_le
 static th_status check_model(th_module *model, const th_tokenizer *tokenizer, const th_chat_template *chat)
 {
     th_context *ctx = model->ctx;
-    const th_language_model_options *m = th_language_model_options_of(model);
     if (th_refuse_in_check(ctx, operation) != TH_OK)
         return th_error_code(ctx);
+    const th_language_model_options *m = th_require_language_model(model, operation);
     if (m == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+        return th_error_code(ctx);
     if (tokenizer == NULL || chat == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the %s is NULL", tokenizer ? "chat template" : "tokenizer");
     if (!th_tokenizer_usable(tokenizer, operation))
