@@ -37,14 +37,20 @@ static int list_numbers(const th_optimizer *o, th_moments *m, numbers list[MAX_N
     return n;
 }
 
+/* Frees m, without the arrays of its numbers. */
+static void free_without_numbers(const th_optimizer *o, th_moments *m)
+{
+    th_release(o->ctx, m->matrix, (size_t)m->n_matrices * sizeof *m->matrix);
+    th_release(o->ctx, m->cut, bytes_of_cuts(o));
+    th_release(o->ctx, m, sizeof *m);
+}
+
 /* Frees m. The first n arrays of its numbers are allocated. */
 static void free_allocated(const th_optimizer *o, th_moments *m, const numbers list[MAX_NUMBERS], int n)
 {
     while (n-- > 0)
         th_release_numbers(o->ctx, *list[n].data, list[n].bytes);
-    th_release(o->ctx, m->matrix, (size_t)m->n_matrices * sizeof *m->matrix);
-    th_release(o->ctx, m->cut, bytes_of_cuts(o));
-    th_release(o->ctx, m, sizeof *m);
+    free_without_numbers(o, m);
 }
 
 static void free_moments(const th_optimizer *o, th_moments *m)
@@ -144,14 +150,14 @@ static th_moments *new_moments(const th_optimizer *o, th_parameter_block *block)
     m->cut = th_allocate(ctx, bytes_of_cuts(o));
     if (m->n_matrices > 0)
         m->matrix = th_allocate(ctx, (size_t)m->n_matrices * sizeof *m->matrix);
-    numbers list[MAX_NUMBERS];
     if (m->cut == NULL || (m->matrix == NULL && m->n_matrices > 0)) {
         th_fail_memory(ctx, o->rule->name, bytes_of_cuts(o) + (size_t)m->n_matrices * sizeof *m->matrix);
-        free_allocated(o, m, list, 0);
+        free_without_numbers(o, m);
         return NULL;
     }
     list_matrices(o, block, m->matrix);
     cut_block(o, m);
+    numbers list[MAX_NUMBERS];
     const int n = list_numbers(o, m, list);
     for (int i = 0; i < n; i++) {
         if (th_allocate_numbers(ctx, list[i].bytes, list[i].data, o->rule->name) != TH_OK) {
