@@ -91,7 +91,8 @@ int main(int argc, char **argv)
                     &(th_tune_options){.learning_rate = learning_rate, .base_model = word[0], .stop = has_line});
     require(tune != NULL);
 
-    for (char line[MAX_LINE], question[MAX_LINE] = "";;) {
+    char line[MAX_LINE], question[MAX_LINE] = "";
+    for (;;) {
         while (has_something_to_learn(tune) && !has_line(NULL))
             require(th_tune_step(tune) == TH_OK);
         if (fgets(line, sizeof line, stdin) == NULL)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # mingw.sh [OPTION...] [example|test] [COMPILER OPTION...]: compiles the two files of scripts/amalgamate.sh for Windows on x86-64, with Debian's
 # cross compiler mingw-w64, and runs programs in Wine.
-#   example  trains with examples/two_files. The output must be that of the same program for this machine, with the same bits. Checks also
-#            that the program needs no other libraries than those of Windows
+#   example  trains with examples/two_files. The same program for this machine must print the same output, with the same bits. The program
+#            may need only libraries that Windows has
 #   test     (the default) that, and then the quick tests of the core that use only the C library
 # The options of the compiler are those of tapehead.c, such as -DTAPEHEAD_NO_AVX512, which saves compile time.
 # --build DIR  builds in this directory instead of build-mingw

@@ -206,9 +206,9 @@ START_TEST(the_time_that_is_left)
         double seconds;
         int64_t steps;
         const char *left;
-    } cases[] = {{1, 60, "  0:59 left\n"},           {1, 61, "  1:00 left\n"},        {0.25, 3, "  0:01 left\n"},
-                 {0.5, 4, "  0:02 left\n"},          {1, 3600, "  59:59 left\n"},     {1, 3601, "  1:00:00 left\n"},
-                 {1, 3662, "  1:01:01 left\n"},      {10, 3601, "  10:00:00 left\n"}, {1e9, 2, "  277777:46:40 left\n"},
+    } cases[] = {{1, 60, "  0:59 left\n"},          {1, 61, "  1:00 left\n"},        {0.25, 3, "  0:01 left\n"},
+                 {0.5, 4, "  0:02 left\n"},         {1, 3600, "  59:59 left\n"},     {1, 3601, "  1:00:00 left\n"},
+                 {1, 3662, "  1:01:01 left\n"},     {10, 3601, "  10:00:00 left\n"}, {1e9, 2, "  277777:46:40 left\n"},
                  {7e9, 9, "  277777:46:40 left\n"}, {1, 1, "  loss 1.0000\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (sizeof(time_t) == 4 && cases[i].seconds > INT32_MAX) /* the clock cannot tell this time */
