@@ -153,29 +153,51 @@ static int open_direct(const char *path)
     return descriptor;
 }
 
-/* Writes for the stream. The th_atomic_file keeps the first error, because the stream forgets it. */
-static ssize_t write_to_file(void *cookie, const char *bytes, size_t count)
+/* -- a stream whose writes are repeated if a signal interrupts them: the stream of fdopen loses bytes then -- */
+
+#if defined __APPLE__ || defined __FreeBSD__ || defined __NetBSD__ || defined __OpenBSD__ || defined __DragonFly__
+#define HAVE_FUNOPEN
+typedef int stream_count, stream_result;
+typedef off_t stream_position;
+#else /* glibc and musl */
+typedef size_t stream_count;
+typedef ssize_t stream_result;
+typedef off64_t stream_position;
+#endif
+
+/* The th_atomic_file keeps the first error, because the stream forgets it. */
+static stream_result write_to_file(void *cookie, const char *bytes, stream_count count)
 {
     th_atomic_file *f = cookie;
-    const size_t done = th_write_bytes(f->descriptor, bytes, count, TH_AT_POSITION);
-    if (done < count && f->write_error == 0)
+    const size_t done = th_write_bytes(f->descriptor, bytes, (size_t)count, TH_AT_POSITION);
+    if (done < (size_t)count && f->write_error == 0)
         f->write_error = errno;
-    return (ssize_t)done;
+    return (stream_result)done;
 }
 
-static int seek_file(void *cookie, off64_t *position, int whence)
+static stream_position seek_file(void *cookie, stream_position position, int whence)
 {
     const th_atomic_file *f = cookie;
-    const off_t reached = lseek(f->descriptor, *position, whence);
-    *position = reached;
-    return reached < 0 ? -1 : 0;
+    return lseek(f->descriptor, position, whence);
 }
 
-/* Opens a stream whose writes are repeated if a signal interrupts them: the stream of fdopen loses bytes then. */
+#ifdef HAVE_FUNOPEN
 static FILE *open_stream(th_atomic_file *f)
 {
-    return fopencookie(f, "wb", (cookie_io_functions_t){.write = write_to_file, .seek = seek_file});
+    return funopen(f, NULL, write_to_file, seek_file, NULL);
 }
+#else
+static int move_in_file(void *cookie, stream_position *position, int whence)
+{
+    *position = seek_file(cookie, *position, whence);
+    return *position < 0 ? -1 : 0;
+}
+
+static FILE *open_stream(th_atomic_file *f)
+{
+    return fopencookie(f, "wb", (cookie_io_functions_t){.write = write_to_file, .seek = move_in_file});
+}
+#endif
 
 bool th_atomic_begin(th_atomic_file *f, const char *path)
 {

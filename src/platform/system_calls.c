@@ -69,11 +69,21 @@ ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin)
     return (ssize_t)done;
 }
 
+/* On macOS fsync leaves the bytes in the cache of the disk, and F_FULLFSYNC does not. Some file systems do not have it. */
+static int synchronize(int descriptor)
+{
+#ifdef F_FULLFSYNC
+    if (fcntl(descriptor, F_FULLFSYNC) == 0)
+        return 0;
+#endif
+    return fsync(descriptor);
+}
+
 int th_synchronize_file(int descriptor)
 {
     int result;
     do
-        result = fsync(descriptor);
+        result = synchronize(descriptor);
     while (was_interrupted(result));
     return result;
 }
