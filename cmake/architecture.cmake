@@ -7,16 +7,19 @@
 
 include(CheckCSourceCompiles)
 
-set(TAPEHEAD_ARCHITECTURES x86_64 i386 aarch64 wasm32)
+set(TAPEHEAD_ARCHITECTURES x86_64 i386 aarch64 generic wasm32)
 set(TAPEHEAD_MACROS_x86_64 "defined __x86_64__ && (defined __LP64__ || defined _WIN64)")
 set(TAPEHEAD_MACROS_i386 "defined __i386__")
 set(TAPEHEAD_MACROS_aarch64 "defined __aarch64__ && (defined __LP64__ || defined _WIN64) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
+# riscv64 and ppc64le: kernels in plain C, for processors with fused multiply-add
+set(TAPEHEAD_MACROS_generic "((defined __riscv && __riscv_xlen == 64 && __riscv_flen == 64) || (defined __powerpc64__ && defined __VSX__)) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
 set(TAPEHEAD_MACROS_wasm32 "defined __EMSCRIPTEN__ && defined __wasm32__ && !defined __EMSCRIPTEN_PTHREADS__")
 
 # Sources in src/kernels/machine for one architecture.
 set(TAPEHEAD_SOURCES_x86_64 x86_64.c amx.c)
 set(TAPEHEAD_SOURCES_i386 i386.c)
 set(TAPEHEAD_SOURCES_aarch64 aarch64.c)
+set(TAPEHEAD_SOURCES_generic generic.c)
 set(TAPEHEAD_SOURCES_wasm32 wasm32.c)
 # Sources whose functions an architecture defines itself: WebAssembly has one thread and loads no libraries.
 set(TAPEHEAD_REPLACED_wasm32 openblas.c processors.c team.c)

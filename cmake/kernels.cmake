@@ -12,6 +12,7 @@ include(CheckCSourceCompiles)
 set(TAPEHEAD_ISAS_x86_64 baseline avx2 avx512)
 set(TAPEHEAD_ISAS_i386 baseline)
 set(TAPEHEAD_ISAS_aarch64 neon)
+set(TAPEHEAD_ISAS_generic generic)
 set(TAPEHEAD_ISAS_wasm32 simd128)
 
 # tapehead_native_isa(result): sets `result` to the instruction set that the library chooses on this machine among all
@@ -70,6 +71,7 @@ set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
 set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
 set(TAPEHEAD_ISA_FLAGS_neon -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=32 -DTH_FUSED=1)
+set(TAPEHEAD_ISA_FLAGS_generic -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=1)
 set(TAPEHEAD_ISA_FLAGS_simd128 ${TAPEHEAD_ISA_FLAGS_baseline})
 set(TAPEHEAD_ISA_FLAGS_scalar ${TAPEHEAD_ISA_FLAGS_baseline})
 

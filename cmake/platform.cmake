@@ -3,11 +3,11 @@ include(cmake/architecture.cmake)
 
 # tapehead_refuse(found): stops with a sentence that names what was found and what is supported.
 function(tapehead_refuse found)
-    message(FATAL_ERROR "Tapehead supports Linux on x86-64 and on little-endian aarch64, with gcc 12, clang 14 or later, and WebAssembly "
-        "with Emscripten 3.1, but ${found}.")
+    message(FATAL_ERROR "Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 12, clang 14 or later, "
+        "and WebAssembly with Emscripten 3.1, but ${found}.")
 endfunction()
 
-# tapehead_machine(result): sets `result` to the target of the compiler in its own words, such as riscv64-linux-gnu.
+# tapehead_machine(result): sets `result` to the target of the compiler in its own words, such as x86_64-linux-gnu.
 function(tapehead_machine result)
     separate_arguments(options UNIX_COMMAND "${CMAKE_C_COMPILER_ARG1}") # of CC="clang --target=..."
     if(CMAKE_C_COMPILER_TARGET)

@@ -16,6 +16,7 @@
 #   mca      for bench/studies/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   mingw    for scripts/platforms/mingw.sh: a compiler for Windows, Wine, tools for Debian's source packages, make, CMake
+#   zig      for scripts/platforms/zig.sh: Python with virtual environments, cross compilers, QEMU, Wine
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (scripts/platforms/release.sh): git, doxygen and python3
 #   root     for minimal roots of Debian (scripts/library/root.sh): debootstrap
@@ -28,7 +29,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | mingw | class | release | root | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | mingw | zig | class | release | root | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -41,6 +42,9 @@ compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
     compiler=$1 language=$2
     shift 2
     $compiler -x "$language" - -o /dev/null "$@" # (CC may be "ccache gcc")
+}
+has_c_of_machine() {
+    CC=$c has_c
 }
 has_c() {
     echo '#include <stdio.h>
@@ -434,6 +438,16 @@ for_mingw() {
     need "wine wine64" has_wine wine
     need dpkg-dev has_dpkg_source dpkg-source
     need python3 has_python python3
+}
+for_zig() {
+    need python3 has_python python3
+    need python3-venv has_venv python3
+    for machine in aarch64:arm64 riscv64:riscv64 powerpc64le:ppc64el; do
+        c=${machine%:*}-linux-gnu-gcc
+        need "gcc-${machine%:*}-linux-gnu libc6-dev-${machine#*:}-cross" has_c_of_machine "$c"
+    done
+    need qemu-user has_qemu qemu-aarch64
+    need "wine wine64" has_wine wine
 }
 for_class() {
     need emscripten has_emcc emcc

@@ -1,8 +1,9 @@
 #!/bin/sh
-# checksums.sh short|long|unfused DIRECTORY...: runs the programs of checksums.txt, which are in these directories, and compares the
+# checksums.sh short|long|unfused[:PROGRAM] DIRECTORY...: runs the programs of checksums.txt, which are in these directories, and compares the
 # checksums that they print. "short" leaves out the lines with "long". "unfused" runs only the lines with "unfused".
+# With a program's name, its lines only.
 set -eu
-lines=$(readlink -f "$(dirname "$0")/checksums.txt") most=$1
+lines=$(readlink -f "$(dirname "$0")/checksums.txt") most=${1%%:*} only=${1#"${1%%:*}"}
 shift
 for directory; do
     PATH=$(cd "$directory" && pwd):$PATH
@@ -16,6 +17,10 @@ while read -r length wanted command; do
     case $length:$most in
     unfused:unfused) ;;
     "#:"* | long:short | unfused:* | *:unfused) continue ;;
+    esac
+    case ${only#:} in
+    "" | "${command%% *}") ;;
+    *) continue ;;
     esac
     # shellcheck disable=SC2086 # a program and its options
     got=$($command </dev/null 2>error | sed -n 's/.*parameters_crc32c=\([0-9a-f]*\).*/\1/p')

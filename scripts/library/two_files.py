@@ -321,7 +321,7 @@ class TwoFiles:
         count = self.names()
         sources = self.sources()
         local, kernels, undefined = self.kernels(count)
-        system = "".join(f"#include <{name}>\n" for name in sorted(self.joiner.system - {"arm_neon.h", "immintrin.h", "xmmintrin.h"}))
+        system = "".join(f"#include <{name}>\n" for name in sorted(self.joiner.system - {"arm_neon.h", "cpuid.h", "immintrin.h", "xmmintrin.h"}))
         architectures = "".join(
             f"#if {' '.join(self.cmake.variables['TAPEHEAD_MACROS_' + a])}\n#define TH_ARCHITECTURE_{a} 1\n#else\n"
             f"#define TH_ARCHITECTURE_{a} 0\n#endif\n" for a in self.cmake.variables["TAPEHEAD_ARCHITECTURES"])
@@ -405,8 +405,8 @@ TOP = """\
 #endif
 
 {architectures}
-#if !TH_ARCHITECTURE_x86_64 && !TH_ARCHITECTURE_i386 && !TH_ARCHITECTURE_aarch64 && !TH_ARCHITECTURE_wasm32
-#error "Tapehead needs x86 or little-endian aarch64, or WebAssembly with one thread"
+#if !TH_ARCHITECTURE_x86_64 && !TH_ARCHITECTURE_i386 && !TH_ARCHITECTURE_aarch64 && !TH_ARCHITECTURE_generic && !TH_ARCHITECTURE_wasm32
+#error "Tapehead needs x86, little-endian aarch64, riscv64 or ppc64le, or WebAssembly with one thread"
 #endif
 
 #if TH_ARCHITECTURE_i386 /* arithmetic in SSE2's registers: those of x87 round differently */
@@ -444,6 +444,8 @@ TOP = """\
 #define TAPEHEAD_BUILT_baseline
 #elif TH_ARCHITECTURE_aarch64
 #define TAPEHEAD_BUILT_neon
+#elif TH_ARCHITECTURE_generic
+#define TAPEHEAD_BUILT_generic
 #else
 #define TAPEHEAD_BUILT_simd128
 #endif
@@ -466,6 +468,7 @@ TOP = """\
 #endif
 
 {system}#if TH_ARCHITECTURE_x86_64
+#include <cpuid.h>
 #include <immintrin.h>
 #elif TH_ARCHITECTURE_i386
 #include <emmintrin.h>

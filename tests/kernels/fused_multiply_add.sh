@@ -7,9 +7,11 @@ set -eu
 library=$1 architecture=$2 objdump=$3
 status=0
 
-# instructions FUNCTION: prints the function's instructions. (llvm-objdump separates operands with tabs, objdump with spaces.)
+# instructions FUNCTION: prints the function's instructions. (llvm-objdump separates operands with tabs, objdump with spaces. Objects for
+# RISC-V keep the labels of loops.)
 instructions() {
-    "$objdump" -d --no-show-raw-insn "$library" | tr '\t' ' ' | sed -n "/<$1[^>]*>:/,/^$/p"
+    "$objdump" -d --no-show-raw-insn "$library" | tr '\t' ' ' |
+        awk -v name="^<$1" '/^[0-9a-f]+ <.*>:$/ { if ($2 !~ /^<\.L/) inside = $2 ~ name; next } inside'
 }
 
 # fused FUNCTION FUSED SEPARATE: the regular expressions of the two kinds of instructions
@@ -42,6 +44,11 @@ aarch64)
     fused th_tile_packed_f32_neon "fmla.*\.4s" "fmul.*\.4s"
     fused th_tile_packed_f64_neon "fmla.*\.2d" "fmul.*\.2d"
     fused fma_tile_6_2 "fmla.*\.4s" "fmul.*\.4s"
+    ;;
+generic) # RISC-V: one number at a time; POWER: vectors
+    fused th_tile_packed_f32_generic "fmadd\.s|xvmadd[am]sp" "fmul\.s|xvmulsp"
+    fused th_tile_packed_f64_generic "fmadd\.d|xvmadd[am]dp" "fmul\.d|xvmuldp"
+    fused fma_tile_6_2 "fmadd\.s|xvmadd[am]sp" "fmul\.s|xvmulsp"
     ;;
 esac
 exit $status

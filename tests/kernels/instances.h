@@ -27,6 +27,11 @@ enum { SIMD128, ISAS, PRODUCT_PATHS = ISAS, FUSED = ISAS /* none */, AMX = PRODU
 extern const th_kernels th_kernels_f32_simd128, th_kernels_f64_simd128;
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_simd128};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_simd128};
+#elif defined __riscv || defined __powerpc64__
+enum { GENERIC, ISAS, PRODUCT_PATHS = ISAS, FUSED = GENERIC, AMX = PRODUCT_PATHS /* none */ };
+extern const th_kernels th_kernels_f32_generic, th_kernels_f64_generic;
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_generic};
+static const th_kernels *const f64[ISAS] = {&th_kernels_f64_generic};
 #else
 enum { NEON, ISAS, PRODUCT_PATHS = ISAS, FUSED = NEON, AMX = PRODUCT_PATHS /* none */ };
 extern const th_kernels th_kernels_f32_neon, th_kernels_f64_neon;

@@ -70,7 +70,11 @@ enum { CHOICES = 1 };
 
 static void choices(choice *list)
 {
+#ifdef __aarch64__
     list[0] = (choice){"neon", true, "products=fma"};
+#else
+    list[0] = (choice){"generic", true, "products=fma"};
+#endif
 }
 
 #endif

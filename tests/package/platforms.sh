@@ -21,7 +21,7 @@ refused() {
     fi
     # The text of the first error, in one line.
     said=$(awk '/^CMake Error/ { error = 1; next } error && /^[^ ]/ { exit } error' "$work/log" | tr -s ' \n' ' ')
-    expected=" Tapehead supports Linux on x86-64 and on little-endian aarch64, with gcc 12, clang 14 or later, and WebAssembly with Emscripten 3.1, but $found. "
+    expected=" Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 12, clang 14 or later, and WebAssembly with Emscripten 3.1, but $found. "
     # shellcheck disable=SC2254 # the text that was found is a pattern
     case $said in
     $expected) echo "$found" ;;
@@ -39,7 +39,7 @@ if "$cc" -dumpmachine | grep '^x86_64' >/dev/null; then
 fi
 if command -v clang >/dev/null; then
     cc=$(command -v clang)
-    refused "the compiler builds for riscv64-unknown-linux-gnu" -DCMAKE_C_COMPILER_TARGET=riscv64-linux-gnu
+    refused "the compiler builds for mips64el-unknown-linux-gnuabi64" -DCMAKE_C_COMPILER_TARGET=mips64el-linux-gnuabi64
     refused "the compiler builds for s390x-unknown-linux-gnu, which is big-endian" -DCMAKE_C_COMPILER_TARGET=s390x-linux-gnu
 fi
 exit $status

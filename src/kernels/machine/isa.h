@@ -1,5 +1,5 @@
-/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. x86_64.c, i386.c, aarch64.c and
- * wasm32.c define the following tables and functions. The build compiles one of these files. */
+/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. x86_64.c, i386.c, aarch64.c,
+ * generic.c and wasm32.c define the following tables and functions. The build compiles one of these files. */
 #ifndef TH_KERNELS_MACHINE_ISA_H
 #define TH_KERNELS_MACHINE_ISA_H
 

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined __x86_64__ || defined __i386__
 #include <xmmintrin.h>
@@ -53,6 +54,37 @@ static inline bool th_float_underflowed(const void *results)
     uint64_t flags;
     __asm__ volatile("mrs %0, fpsr" : "=r"(flags) : "r"(results) : "memory");
     return flags >> 3 & 1;
+}
+
+#elif defined __riscv || defined __powerpc64__ /* neither has a state in which denormal numbers are 0 */
+
+typedef uint64_t th_float_state; /* fcsr of RISC-V, FPSCR of POWER */
+
+#define TH_FLOAT_USUAL ((th_float_state)0)
+#define TH_FLOAT_FLUSH TH_FLOAT_USUAL
+
+static inline th_float_state th_float_state_get(void)
+{
+    th_float_state state;
+#ifdef __riscv
+    __asm__ volatile("frcsr %0" : "=r"(state) : : "memory");
+#else
+    double bits;
+    __asm__ volatile("mffs %0" : "=f"(bits) : : "memory");
+    memcpy(&state, &bits, sizeof state);
+#endif
+    return state;
+}
+
+static inline void th_float_state_set(th_float_state state)
+{
+#ifdef __riscv
+    __asm__ volatile("fscsr %0" : : "r"(state) : "memory");
+#else
+    double bits;
+    memcpy(&bits, &state, sizeof bits);
+    __asm__ volatile("mtfsf 255, %0" : : "f"(bits) : "memory");
+#endif
 }
 
 #else /* WebAssembly: it rounds to nearest, has no traps and no flags, and keeps denormal numbers */

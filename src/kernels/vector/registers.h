@@ -18,6 +18,14 @@ TH_INLINE vec vec_rounded(vec x)
     /* nothing is contracted */
 #elif defined __aarch64__
     __asm__("" : "+w"(x));
+#elif defined __powerpc64__
+    __asm__("" : "+wa"(x));
+#elif defined __riscv
+    for (int i = 0; i < TH_REGISTER_LANES; i++) {
+        real element = x[i];
+        __asm__("" : "+f"(element));
+        x[i] = element;
+    }
 #else
     __asm__("" : "+v"(x));
 #endif

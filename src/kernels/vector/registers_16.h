@@ -31,12 +31,22 @@ TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
     return x;
 }
 
+#if TH_REAL_BITS == 32
+#define real_mul_add __builtin_fmaf
+#else
+#define real_mul_add __builtin_fma
+#endif
+
 /* a * b + c, fused if TH_FUSED. (In an expression a compiler fuses it only if both operations are in the same
  * branch.) */
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
 #if !TH_FUSED
     return a * b + c;
+#elif !defined __aarch64__
+    for (int i = 0; i < TH_REGISTER_LANES; i++)
+        c[i] = real_mul_add(a[i], b[i], c[i]);
+    return c;
 #elif TH_REAL_BITS == 32
     return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
