@@ -172,7 +172,8 @@ TH_API int th_team_size(const th_context *ctx);
  * isa is the instruction set of vectors. products is what multiplies bfloat16 numbers: matrix units (amx), dot
  * products (avx512_bf16) or fused multiply-adds (fma). The library requests matrix units from the operating system
  * once, when a context first has such a precision. The environment variable TAPEHEAD_ISA selects amx, avx512_bf16,
- * avx512, avx2 or baseline; on aarch64, neon. If the machine does not have it, the context's first error says so. */
+ * avx512, avx2 or baseline; on aarch64, neon; on riscv64 and ppc64le, generic. If the machine does not have it, the
+ * context's first error says so. */
 TH_API const char *th_build_info(th_context *ctx);
 /* Returns the version of the library, such as "0.3.0". */
 TH_API const char *th_version(void);

@@ -34,8 +34,9 @@
  * promoted: mixed types are an error that names both.
  *
  * 6. Threads and bits. The same build and seed give the same bits, in float32 and float64, with any number of
- * threads. This holds on every x86-64 processor with fused multiply-add, with any libm. The result for a row or
- * sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, shard, call
+ * threads. This holds on every processor with fused multiply-add, with any libm: x86-64, aarch64, riscv64 and ppc64le.
+ * Builds of one version by different compilers, for different systems, give the same bits too, if docs/abi.md names
+ * them. The result for a row or sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, shard, call
  * within the step or shard, and element. With OpenBLAS the same bits hold for one machine, with any number of threads.
  * A step has the same bits with any number of processes that share its shards (tapehead/optimizer.h). They depend on
  * the number of shards. Only local steps (th_diloco_options) depend on the number of processes.

@@ -158,11 +158,9 @@ static int open_direct(const char *path)
 #if defined __APPLE__ || defined __FreeBSD__ || defined __NetBSD__ || defined __OpenBSD__ || defined __DragonFly__
 #define HAVE_FUNOPEN
 typedef int stream_count, stream_result;
-typedef off_t stream_position;
 #else /* glibc and musl */
 typedef size_t stream_count;
 typedef ssize_t stream_result;
-typedef off64_t stream_position;
 #endif
 
 /* The th_atomic_file keeps the first error, because the stream forgets it. */
@@ -175,7 +173,7 @@ static stream_result write_to_file(void *cookie, const char *bytes, stream_count
     return (stream_result)done;
 }
 
-static stream_position seek_file(void *cookie, stream_position position, int whence)
+static off_t seek_file(void *cookie, off_t position, int whence)
 {
     const th_atomic_file *f = cookie;
     return lseek(f->descriptor, position, whence);
@@ -187,7 +185,7 @@ static FILE *open_stream(th_atomic_file *f)
     return funopen(f, NULL, write_to_file, seek_file, NULL);
 }
 #else
-static int move_in_file(void *cookie, stream_position *position, int whence)
+static int move_in_file(void *cookie, off_t *position, int whence)
 {
     *position = seek_file(cookie, *position, whence);
     return *position < 0 ? -1 : 0;

@@ -29,7 +29,7 @@ TH_INLINE int square_steps(bool stored)
     return stored ? 2 * TH_REGISTER_LANES : TH_REGISTER_LANES;
 }
 
-/* WebAssembly, RISC-V and POWER cannot count denormal operands as 0. There the functions that load B set them to 0. */
+/* WebAssembly, riscv64 and ppc64le cannot count denormal operands as 0. There the functions that load B set them to 0. */
 static const bool sums_keep_denormals = TH_FLOAT_FLUSH == TH_FLOAT_USUAL;
 
 /* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 binary digits
