@@ -513,9 +513,9 @@ static const th_float_state flags = 0x3f, states[] = {
                                               0x7fff, /* rounding to 0, denormal operands are 0, all flags raised */
                                               0x1f80, /* the default */
 };
-#elif defined __wasm32__ /* it has no such state */
+#elif defined __wasm32__    /* it has no such state */
 static const th_float_state flags = 0, states[] = {0};
-#elif defined __riscv /* rounding down, up, to 0; the last with all flags raised; the default */
+#elif defined __riscv       /* rounding down, up, to 0; the last with all flags raised; the default */
 static const th_float_state flags = 0x1f, states[] = {2 << 5, 3 << 5, 1 << 5, 1 << 5 | 0x1f, 0};
 #elif defined __powerpc64__ /* rounding down, up, to 0; the default */
 static const th_float_state flags = 0xfffff700, states[] = {3, 2, 1, 0};
