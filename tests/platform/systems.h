@@ -182,7 +182,12 @@ typedef struct attributes *pthread_attr_t;
 #endif
 typedef struct thread *pthread_t;
 enum { PTHREAD_CANCEL_DISABLE = 1, SIG_BLOCK = 1, SIG_SETMASK = 3 };
-enum { SIGILL = 4, SIGTRAP, SIGFPE = 8, SIGBUS = 10, SIGSEGV, SIGSYS };
+#define SIGILL 4
+#define SIGTRAP 5
+#define SIGFPE 8
+#define SIGBUS 10
+#define SIGSEGV 11
+#define SIGSYS 12
 int sigfillset(sigset_t *);
 int sigdelset(sigset_t *, int);
 int pthread_sigmask(int, const sigset_t *restrict, sigset_t *restrict);
