@@ -56,6 +56,17 @@ if(TAPEHEAD_FUZZ)
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=all)
 endif()
 
+# Windows: offsets in files have 64 bits, and printf is that of C99. gcc keeps vectors of 32 and 64 bytes on stacks that Windows aligns to 16
+# bytes, and moves them with instructions that need alignment (gcc's bug 54412). The assembler takes others instead, which are as fast.
+if(MINGW)
+    add_compile_definitions(_FILE_OFFSET_BITS=64 __USE_MINGW_ANSI_STDIO=1)
+    # (the C library's isfinite and isnan are macros that mention every type)
+    list(APPEND TAPEHEAD_WARNING_FLAGS -Wno-float-conversion)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        add_compile_options(-Wa,-muse-unaligned-vector-move)
+    endif()
+endif()
+
 # tapehead_library_part(target flag...): sets how all code of the libraries is compiled: position independent; extensions of the C
 # library are allowed. Only functions with TH_API or TH_PRIVATE_API are exported. Only Debug builds have assertions: an
 # assertion contains the path of its source, and two builds in different folders must be identical.

@@ -7,13 +7,13 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
 endif()
 
 # tapehead_libraries(name exported objects...): makes the targets `name` (shared) and `name`_static from the same object
-# files. Users know them as tapehead::`exported` and tapehead::`exported`_static. WebAssembly has the static one only.
+# files. Users know them as tapehead::`exported` and tapehead::`exported`_static. WebAssembly and Windows have the static one only.
 function(tapehead_libraries name exported)
     add_library(${name}_static STATIC ${ARGN})
     set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${exported}_static)
     target_include_directories(${name}_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
     add_library(tapehead::${exported}_static ALIAS ${name}_static)
-    if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32")
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32" OR WIN32)
         return()
     endif()
     add_library(${name} SHARED ${ARGN})

@@ -4,7 +4,7 @@ include(cmake/architecture.cmake)
 # tapehead_refuse(found): stops with a sentence that names what was found and what is supported.
 function(tapehead_refuse found)
     message(FATAL_ERROR "Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 12, clang 14 or later, "
-        "and WebAssembly with Emscripten 3.1, but ${found}.")
+        "Windows on x86-64 with mingw-w64, and WebAssembly with Emscripten 3.1, but ${found}.")
 endfunction()
 
 # tapehead_machine(result): sets `result` to the target of the compiler in its own words, such as x86_64-linux-gnu.
@@ -30,7 +30,7 @@ float second(quad x)
 }" TAPEHEAD_VECTOR_EXTENSIONS)
 endfunction()
 
-if(NOT CMAKE_SYSTEM_NAME MATCHES "^(Linux|Emscripten)$")
+if(NOT CMAKE_SYSTEM_NAME MATCHES "^(Linux|Emscripten|Windows)$")
     tapehead_refuse("the system is ${CMAKE_SYSTEM_NAME}")
 endif()
 tapehead_machine(machine)
@@ -46,6 +46,13 @@ endif()
 if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32" AND (TAPEHEAD_OPENMP OR TAPEHEAD_MODELS OR TAPEHEAD_INSTALL))
     message(FATAL_ERROR "In WebAssembly Tapehead is a static core library with one thread: set TAPEHEAD_OPENMP, TAPEHEAD_MODELS and "
         "TAPEHEAD_INSTALL to OFF.")
+endif()
+if(WIN32 AND NOT (MINGW AND TAPEHEAD_ARCHITECTURE STREQUAL "x86_64"))
+    tapehead_refuse("the compiler builds for ${machine}")
+endif()
+if(WIN32 AND (TAPEHEAD_OPENMP OR TAPEHEAD_INSTALL))
+    message(FATAL_ERROR "On Windows Tapehead is static libraries without OpenMP and without installation: set TAPEHEAD_OPENMP and "
+        "TAPEHEAD_INSTALL to OFF, as cmake/toolchains/x86_64-w64-mingw32.cmake does.")
 endif()
 tapehead_vector_extensions()
 if(NOT TAPEHEAD_VECTOR_EXTENSIONS)

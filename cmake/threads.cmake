@@ -15,7 +15,7 @@ if(TAPEHEAD_OPENMP)
             list(APPEND TAPEHEAD_THREAD_LIBRARIES ${OpenMP_${name}_LIBRARY})
         endif()
     endforeach()
-elseif(NOT TAPEHEAD_ARCHITECTURE STREQUAL "wasm32") # there the C library has functions for one thread
+elseif(NOT TAPEHEAD_ARCHITECTURE STREQUAL "wasm32" AND NOT WIN32) # there the C library has functions for one thread; Windows has threads
     set(TAPEHEAD_THREAD_LIBRARIES pthread)
     target_link_libraries(tapehead_threads INTERFACE pthread)
 endif()

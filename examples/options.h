@@ -192,18 +192,28 @@ static inline void finish_output(const char *program)
         give_up(program, "standard output could not be written");
 }
 
+#ifdef _WIN32
+#define OTHER_PLAIN "\\"
+enum { SHELL_QUOTE = '"' };
+#define SHELL_QUOTE_WITHIN "\\\""
+#else
+#define OTHER_PLAIN ""
+enum { SHELL_QUOTE = '\'' };
+#define SHELL_QUOTE_WITHIN "'\\''"
+#endif
+
 /* Writes a word, quoted if a shell would otherwise read another word. */
 static inline void write_shell_word(FILE *file, const char *word)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%" OTHER_PLAIN;
     if (*word && word[strspn(word, plain)] == 0) {
         fputs(word, file);
         return;
     }
-    fputc('\'', file);
+    fputc(SHELL_QUOTE, file);
     for (; *word; word++)
-        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, 0}, file);
-    fputc('\'', file);
+        fputs(*word == SHELL_QUOTE ? SHELL_QUOTE_WITHIN : (const char[]){*word, 0}, file);
+    fputc(SHELL_QUOTE, file);
 }
 
 /* Prints that the program wrote this file. The path is relative to the directory where the user started the program. */
@@ -213,6 +223,27 @@ static inline void print_written(const char *path)
     fprintf(stderr, "wrote: %s\n", path);
 }
 
+/* Returns the end of the directory in a path; NULL if it has none. */
+static inline const char *find_last_slash(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+#ifdef _WIN32
+    const char *other = strrchr(path, '\\');
+    slash = slash == NULL || (other && other > slash) ? other : slash;
+#endif
+    return slash;
+}
+
+/* Whether the path leads to a program. (On Windows its name ends with .exe, which a shell adds.) */
+static inline bool can_run(const char *path)
+{
+#ifdef _WIN32
+    return path[0] != 0;
+#else
+    return access(path, X_OK) == 0;
+#endif
+}
+
 /* Prints `label` and a command, so that it can be pasted into the shell that started this program. It runs `program`,
  * an example (often this one), with `words`, which end with NULL.
  *
@@ -220,13 +251,13 @@ static inline void print_written(const char *path)
  * is in the directory of argv[0]. If that directory has no such program, nothing is printed. */
 static inline void print_command(const char *label, const char *argv0, const char *program, const char *const *words)
 {
-    const char *script = getenv("TAPEHEAD_RUN"), *slash = strrchr(argv0, '/');
+    const char *script = getenv("TAPEHEAD_RUN"), *slash = find_last_slash(argv0);
     const size_t size = strlen(argv0) + strlen(program) + 1;
     char *path = calloc(size, 1);
     if (path == NULL)
         return;
     snprintf(path, size, "%.*s%s", slash ? (int)(slash + 1 - argv0) : 0, argv0, program);
-    if (script || !slash || access(path, X_OK) == 0) {
+    if (script || !slash || can_run(path)) {
         fflush(stdout);
         fputs(label, stderr);
         write_shell_word(stderr, script ? script : path);

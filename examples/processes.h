@@ -144,8 +144,14 @@ static inline void give_up_together(const char *program, const th_context *ctx, 
  * the group. option_threads: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
 static inline th_status share_processors(th_context *ctx, int64_t option_threads)
 {
-    const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_on_this_machine();
-    if (option_threads != 0 || getenv("OMP_NUM_THREADS") || share >= th_team_size(ctx))
+    const int team = th_team_size(ctx);
+#ifdef _WIN32
+    const long processors = team;
+#else
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    const long share = processors / started_on_this_machine();
+    if (option_threads != 0 || getenv("OMP_NUM_THREADS") || share >= team)
         return TH_OK;
     return th_set_threads(ctx, share > 1 ? (int)share : 1);
 }
@@ -160,7 +166,9 @@ static inline void catch_signals(void (*handler)(int signal_number))
     if (started_rank() < 0)
         return;
     signal(SIGTERM, handler);
+#ifdef SIGUSR1 /* not on Windows */
     signal(SIGUSR1, handler);
+#endif
 }
 
 /* Returns whether training should end, because a signal arrived in one of the processes. All get the same answer after

@@ -1,9 +1,9 @@
 /* The subcommand chat: a conversation with a model, line by line. */
 #include <string.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
 #include "sample.h"
+#include "system.h"
 #include "tuning.h"
 
 enum { MAX_MESSAGES = 1000 };

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
+#include "system.h"
 #include "tuning.h"
 
 static const char template_file[] = "chat_template.jinja";

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "report.h"
 #include "settings.h"
+#include "system.h"
 #include "trainer.h"
 
 /* Returns the name of the newest (0) or an older checkpoint. It is valid for two calls. */

@@ -1,7 +1,7 @@
 /* Finds out what the data of `tune` is: examples, or texts. Refuses files that are not texts. */
 #include <string.h>
-#include <strings.h>
 
+#include "system.h"
 #include "tuning.h"
 
 void write_document_name(const texts *text, size_t i, char *name, size_t bytes)

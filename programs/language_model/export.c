@@ -1,9 +1,9 @@
 /* The subcommand export: a folder for transformers, or a folder of adapters for PEFT. gguf.c: a file for llama.cpp. */
 #include <ctype.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
+#include "system.h"
 #include "tuning.h"
 
 /* Returns the bytes that a word like 5GB or 1.5MB says, with transformers' units. Ends the program for another word. */

@@ -1,10 +1,9 @@
 /* Rejects a path that is not the folder that a subcommand needs. The message says what the path is, and what to do. */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
+#include "system.h"
 #include "trainer.h"
 
 static bool has_file(const char *folder, const char *name)

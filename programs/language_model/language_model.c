@@ -31,11 +31,9 @@
  *     curves.svg, samples/    to look at
  *
  * B batch, T length, V vocabulary. */
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "language_model/system.h"
 #include "language_model/trainer.h"
 
 const char *program_path;
@@ -81,8 +79,11 @@ static void keep_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
+    begin_process(&argc, &argv);
     keep_standard_descriptors();
+#ifdef SIGXFSZ
     signal(SIGXFSZ, SIG_IGN); /* beyond the limit of `ulimit -f`, writing fails with a message as on a full disk */
+#endif
     program_path = argv[0] ? argv[0] : PROGRAM;
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {

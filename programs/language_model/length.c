@@ -1,8 +1,8 @@
 /* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
  * of the machine's memory is too small for it. The default is at most MAX_LENGTH: some models have a length of 131,072
  * tokens, and the attention of one such window takes minutes. */
-#include <unistd.h>
 
+#include "system.h"
 #include "trainer.h"
 
 /* The tokens in a batch if --batch is not given: the same number as for a new model. */

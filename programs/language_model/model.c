@@ -1,8 +1,8 @@
 /* The model of the settings, the tensors of its batches, and its optimizer. */
-#include <fnmatch.h>
 #include <string.h>
 
 #include "schedules.h"
+#include "system.h"
 #include "trainer.h"
 
 enum { MAX_TOKENS = 1 << 26 }; /* in a batch */

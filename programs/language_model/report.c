@@ -2,11 +2,11 @@
 #include "report.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "sample.h"
 #include "schedules.h"
 #include "settings.h"
+#include "system.h"
 
 double monotonic_seconds(void)
 {

@@ -1,17 +1,11 @@
 /* The folder of a run: creates, locks, replaces and opens it. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "processes.h"
+#include "system.h"
 #include "trainer.h"
 
 const char *path_in(const char *run, const char *name)

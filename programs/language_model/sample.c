@@ -2,9 +2,9 @@
 #include "sample.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "settings.h"
+#include "system.h"
 
 /* One text. */
 typedef struct generated_text {

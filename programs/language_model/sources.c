@@ -1,11 +1,9 @@
 /* Protects the files that export reads: it must not replace the run, the model that the run was tuned from, or the GGUF
  * file, under whatever name. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "system.h"
 #include "tuning.h"
 
 static bool is_same_file(const struct stat *a, const struct stat *b)

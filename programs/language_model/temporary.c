@@ -1,8 +1,8 @@
 /* Token files of texts that are only measured: they are in a temporary folder, which does not outlive the program. */
 #include <string.h>
-#include <unistd.h>
 
 #include "cleanup.h"
+#include "system.h"
 #include "tuning.h"
 
 static char temporary_folder[2048], token_path[2100], unfinished_path[2120];
@@ -21,10 +21,8 @@ static void remove_temporary(void)
 /* Creates the folder. A signal that arrives afterwards removes it. */
 static void make_temporary(void)
 {
-    const char *parent = getenv("TMPDIR");
+    const char *parent = temporary_parent();
     char name[sizeof temporary_folder];
-    if (parent == NULL || parent[0] == 0)
-        parent = "/tmp";
     sigset_t old_signals;
     block_signals(&old_signals);
     if (snprintf(name, sizeof name, "%s/language_model_XXXXXX", parent) >= (int)sizeof name || mkdtemp(name) == NULL)

@@ -2,20 +2,16 @@
  * everything else into a temporary file without a name, and maps that. A compressed file is decompressed there. */
 #include "texts.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <tapehead/models.h>
 
 #include "checkpoints.h"
 #include "settings.h"
+#include "system.h"
 
 static const char standard_input[] = "-";
 
@@ -59,18 +55,15 @@ typedef struct text_copy {
 /* Creates a file without a name in the temporary directory. The system removes it when the program ends. */
 static int open_unnamed(void)
 {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = temporary_parent();
     char path[4096], problem[400];
-    if (folder == NULL || folder[0] == 0)
-        folder = "/tmp";
     const bool fits = snprintf(path, sizeof path, "%s/language_model_XXXXXX", folder) < (int)sizeof path;
-    const int file = fits ? mkstemp(path) : -1;
+    const int file = fits ? open_unnamed_file(path) : -1;
     if (file < 0) {
         snprintf(problem, sizeof problem, "a temporary file cannot be created in %.300s (TMPDIR): %s", folder,
                  strerror(fits ? errno : ENAMETOOLONG));
         give_up(PROGRAM, problem);
     }
-    unlink(path);
     return file;
 }
 

@@ -1,10 +1,10 @@
 /* The subcommands train and tune: train a new model on texts, and a pretrained one on examples or documents. */
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "plan.h"
 #include "processes.h"
+#include "system.h"
 #include "tuning.h"
 
 static bool force, only_memory, quiet, other_tokenizer;
@@ -224,14 +224,13 @@ static int train_run(trainer *t, const char *const *words, int count)
  * with adapters needs the folder later. Returns the number of words that remain. */
 static int take_model_folder(const char **words, int count)
 {
-    static char path[PATH_MAX];
     if (count < 2)
         refuse(PROGRAM, "tune needs the folder of a model, and examples (.jsonl) or texts", "");
     if (!is_model_folder(words[0]))
         refuse_folder(words[0], "a model");
-    if (realpath(words[0], path) == NULL)
+    chosen.from = realpath(words[0], NULL);
+    if (chosen.from == NULL)
         give_up_file(words[0], "found");
-    chosen.from = path;
     memmove(words, words + 1, (size_t)(count - 1) * sizeof *words);
     return count - 1;
 }

@@ -1,11 +1,11 @@
 /* The training loop: steps, evaluations, samples and checkpoints. */
 #include <math.h>
-#include <signal.h>
 
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "processes.h"
 #include "schedules.h"
+#include "system.h"
 #include "trainer.h"
 #include "tuning.h"
 

@@ -1,9 +1,9 @@
 /* The subcommands sample and eval. Each uses the best checkpoint of a run, or the newest. */
 #include <math.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
 #include "sample.h"
+#include "system.h"
 #include "trainer.h"
 #include "tuning.h"
 

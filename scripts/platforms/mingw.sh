@@ -1,15 +1,18 @@
 #!/bin/sh
-# mingw.sh [OPTION...] [example|test] [COMPILER OPTION...]: compiles the two files of scripts/amalgamate.sh for Windows on x86-64, with Debian's
-# cross compiler mingw-w64, and runs programs in Wine.
-#   example  trains with examples/two_files. The same program for this machine must print the same output, with the same bits. The program
-#            may need only libraries that Windows has
-#   test     (the default) that, and then the quick tests of the core that use only the C library
+# mingw.sh [OPTION...] [example|test|programs|msvc] [COMPILER OPTION...]: builds for Windows on x86-64 with Debian's cross compiler mingw-w64, and
+# runs programs in Wine.
+#   example   compiles the two files of scripts/amalgamate.sh, and trains with examples/two_files. The same program for this machine must print
+#             the same output, with the same bits. The program may need only libraries that Windows has
+#   test      (the default) that, and then the quick tests of the core that use only the C library
+#   programs  builds both libraries and the program language_model with CMake, and runs its subcommands beside the same program for this machine
+#             (windows_programs.sh): the same output, the same bits, the same files
+#   msvc      clang's front end reads both libraries and the program as for MSVC, with the headers of mingw-w64
 # The options of the compiler are those of tapehead.c, such as -DTAPEHEAD_NO_AVX512, which saves compile time.
 # --build DIR  builds in this directory instead of build-mingw
-# --fresh      builds Check again
+# --fresh      builds Check, jansson and utf8proc again
 #
-# Installs the compiler and Wine. Check is compiled from this Debian's source package; it stays in $XDG_CACHE_HOME/tapehead. Exits with 77 and
-# prints the reason if the sources cannot be downloaded.
+# Installs the compiler and Wine. The three libraries are compiled from this Debian's source packages; they stay in $XDG_CACHE_HOME/tapehead.
+# Exits with 77 and prints the reason if the sources cannot be downloaded.
 set -eu
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -24,9 +27,9 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --fresh) fresh=yes ;;
-    example | test) what=$1 ;;
+    example | test | programs | msvc) what=$1 ;;
     -[DO]*) break ;;
-    *) refuse "$1 is not an option, nor one of example and test" ;;
+    *) refuse "$1 is not an option, nor one of example, test, programs and msvc" ;;
     esac
     shift
 done
@@ -59,6 +62,45 @@ quiet() {
     "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ] || fail "$(head -n 20 "$work/said")"
 }
 
+# -- Check, jansson and utf8proc --
+
+. "$root/scripts/library/source_packages.sh"
+target=Windows
+libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/mingw
+need_libraries() {
+    [ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
+    if [ -e "$libraries/include/utf8proc.h" ]; then
+        return
+    fi
+    download_sources check jansson utf8proc
+    set -- -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$cc
+    build_library check "$@" -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF -DCHECK_ENABLE_SUBUNIT=OFF
+    build_library jansson "$@" -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF
+    build_library utf8proc "$@"
+    keep_libraries
+}
+
+# lists DIRECTORY: configures a build for this machine there, for the lists that the sources include.
+lists() {
+    cmake -S "$root" -B "$1" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF >/dev/null
+    dirname "$(find "$1" -name kernels.def)"
+}
+
+case $what in
+programs)
+    need_libraries
+    program=$("$root/scripts/library/configure.sh")
+    cmake --build "$program" --parallel "$(nproc)" --target language_model >/dev/null
+    "$root/scripts/platforms/windows_programs.sh" "$libraries" "$build/programs" "$program/programs/language_model"
+    exit
+    ;;
+msvc)
+    need_libraries
+    "$root/scripts/platforms/msvc_front_end.sh" "$libraries" "$(lists "$build/lists")"
+    exit
+    ;;
+esac
+
 # -- the example --
 
 files=$build/files
@@ -85,22 +127,10 @@ done
 unset TAPEHEAD_ISA TAPEHEAD_GEMM
 [ $what = test ] || exit 0
 
-# -- Check, and the lists that the tests include --
-
-. "$root/scripts/library/source_packages.sh"
-target=Windows
-libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/mingw
-[ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
-if [ ! -e "$libraries/include/check.h" ]; then
-    download_sources check
-    build_library check -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$cc -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF \
-        -DCHECK_ENABLE_SUBUNIT=OFF
-    keep_libraries
-fi
-cmake -S "$root" -B "$build/lists" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF >/dev/null
-lists=$(dirname "$(find "$build/lists" -name kernels.def)")
-
 # -- the tests --
+
+need_libraries
+lists=$(lists "$build/lists")
 
 # compile WORD...: calls the compiler with the options of tests.
 compile() {

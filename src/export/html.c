@@ -103,7 +103,7 @@ typedef struct old_page {
 /* Opens the old page, if the file exists. */
 static th_status open_old_page(th_context *ctx, const char *path, old_page *old)
 {
-    struct stat status;
+    th_file_status status;
     const int exists = th_path_exists(path, &status);
     const char *reason = exists < 0 ? strerror(errno) : NULL;
     old->file = exists > 0 ? th_regular_open(path, NULL, &reason) : NULL;

@@ -124,7 +124,7 @@ int th_change_mode(int descriptor, mode_t mode)
     return result;
 }
 
-int th_path_exists(const char *path, struct stat *status)
+int th_path_exists(const char *path, th_file_status *status)
 {
     if (stat(path, status) == 0)
         return 1;

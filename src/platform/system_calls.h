@@ -8,10 +8,20 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #ifdef _WIN32
+#include <stdint.h>
 #define O_NONBLOCK 0 /* flags that Windows does not need */
 #define O_CLOEXEC 0
+enum { TH_POSIX_LINK = 0120000 }; /* the mode of a link */
+/* What is at a path. (The C library's structure lacks the number of a file.) */
+struct th_posix_stat {
+    uint64_t st_dev, st_ino; /* the volume, and the number of the file on it */
+    unsigned st_mode;        /* S_IFREG, S_IFDIR, S_IFIFO, S_IFCHR or TH_POSIX_LINK */
+    int64_t st_size;         /* bytes; of a folder 0 */
+};
+typedef struct th_posix_stat th_file_status;
 #else
 #include <dirent.h>
+typedef struct stat th_file_status;
 #endif
 
 #include "private_api.h"
@@ -30,7 +40,11 @@ TH_PRIVATE_API ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, 
 int th_synchronize_file(int descriptor);
 /* Does what ftruncate does. */
 TH_PRIVATE_API int th_truncate_file(int descriptor, off_t size);
-#ifndef _WIN32
+#ifdef _WIN32
+/* Do what fstat and stat do. */
+int th_posix_fstat(int descriptor, struct th_posix_stat *status);
+int th_posix_stat(const char *path, struct th_posix_stat *status);
+#else
 /* Opens a folder as opendir does. */
 TH_PRIVATE_API DIR *th_open_folder(const char *path);
 /* Does what flock does. */
@@ -42,7 +56,7 @@ int th_change_mode(int descriptor, mode_t mode);
 #endif
 
 /* Returns 1 if something is at the path, 0 if not, and -1 with errno if this cannot be known. Links are followed. */
-TH_PRIVATE_API int th_path_exists(const char *path, struct stat *status);
+TH_PRIVATE_API int th_path_exists(const char *path, th_file_status *status);
 
 /* Returns true if the last read of the stream was interrupted, and clears the error, so that the caller reads again. */
 TH_PRIVATE_API bool th_stream_clear_interrupt(FILE *file);

@@ -18,8 +18,7 @@ enum { ALL_SHARING = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE };
 
 /* -- errors and paths -- */
 
-/* Sets errno to what the last call of Windows reported, and returns -1. */
-static int fail(void)
+int th_windows_fail(void)
 {
     static const struct {
         DWORD windows;
@@ -36,10 +35,18 @@ static int fail(void)
     return -1;
 }
 
-/* Converts a path. Returns false with errno if it is too long or is not UTF-8. */
-static bool widen(wchar_t wide[TH_MAX_PATH], const char *path)
+bool th_windows_widen(wchar_t *wide, const char *path)
 {
     if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, TH_MAX_PATH) > 0)
+        return true;
+    errno = GetLastError() == ERROR_INSUFFICIENT_BUFFER ? ENAMETOOLONG : EILSEQ;
+    return false;
+}
+
+bool th_windows_narrow(char *path, size_t size, const wchar_t *wide)
+{
+    const int most = size < TH_MAX_PATH ? (int)size : TH_MAX_PATH;
+    if (WideCharToMultiByte(CP_UTF8, WC_ERR_INVALID_CHARS, wide, -1, path, most, NULL, NULL) > 0)
         return true;
     errno = GetLastError() == ERROR_INSUFFICIENT_BUFFER ? ENAMETOOLONG : EILSEQ;
     return false;
@@ -49,16 +56,27 @@ static bool widen(wchar_t wide[TH_MAX_PATH], const char *path)
 static int open_path(const char *path, DWORD access, DWORD sharing, DWORD disposition, DWORD attributes)
 {
     wchar_t wide[TH_MAX_PATH];
-    if (!widen(wide, path))
+    if (!th_windows_widen(wide, path))
         return -1;
     const HANDLE handle = CreateFileW(wide, access, sharing, NULL, disposition, attributes, NULL);
     if (handle == INVALID_HANDLE_VALUE)
-        return fail();
+        return th_windows_fail();
     const int descriptor =
         _open_osfhandle((intptr_t)handle, _O_BINARY | _O_NOINHERIT | (access & GENERIC_WRITE ? 0 : _O_RDONLY));
     if (descriptor < 0)
         CloseHandle(handle);
     return descriptor;
+}
+
+int th_windows_open(const char *path, unsigned long access, unsigned long flags)
+{
+    return open_path(path, access, ALL_SHARING, OPEN_EXISTING, flags);
+}
+
+int th_windows_open_temporary(const char *path)
+{
+    return open_path(path, GENERIC_READ | GENERIC_WRITE | DELETE, FILE_SHARE_READ | FILE_SHARE_DELETE, CREATE_NEW,
+                     FILE_ATTRIBUTE_TEMPORARY | FILE_FLAG_DELETE_ON_CLOSE);
 }
 
 static HANDLE handle_of(int descriptor)
@@ -111,7 +129,7 @@ size_t th_write_bytes(int descriptor, const void *bytes, size_t count, off_t beg
         DWORD n = 0;
         if (!WriteFile(handle_of(descriptor), (const char *)bytes + done, piece_of(count - done), &n,
                        begin < 0 ? NULL : &position)) {
-            fail();
+            th_windows_fail();
             break;
         }
         errno = EIO;
@@ -130,7 +148,7 @@ ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin)
         DWORD n = 0;
         if (!ReadFile(handle_of(descriptor), (char *)to + done, piece_of(count - done), &n, &position) &&
             GetLastError() != ERROR_HANDLE_EOF)
-            return fail();
+            return th_windows_fail();
         if (n == 0)
             break;
         done += n;
@@ -140,7 +158,7 @@ ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin)
 
 int th_synchronize_file(int descriptor)
 {
-    return FlushFileBuffers(handle_of(descriptor)) ? 0 : fail();
+    return FlushFileBuffers(handle_of(descriptor)) ? 0 : th_windows_fail();
 }
 
 int th_truncate_file(int descriptor, off_t size)
@@ -148,12 +166,44 @@ int th_truncate_file(int descriptor, off_t size)
     return (errno = _chsize_s(descriptor, size)) == 0 ? 0 : -1;
 }
 
-int th_path_exists(const char *path, struct stat *status)
+static int get_status(HANDLE handle, struct th_posix_stat *status)
 {
-    wchar_t wide[TH_MAX_PATH];
-    if (!widen(wide, path))
-        return -1;
-    if (_wstat64(wide, status) == 0)
+    BY_HANDLE_FILE_INFORMATION info;
+    FILE_ATTRIBUTE_TAG_INFO tag = {0};
+    const DWORD type = GetFileType(handle);
+    *status = (struct th_posix_stat){.st_mode = type == FILE_TYPE_PIPE ? S_IFIFO : S_IFCHR};
+    if (type == FILE_TYPE_PIPE || type == FILE_TYPE_CHAR)
+        return 0;
+    if (!GetFileInformationByHandle(handle, &info))
+        return th_windows_fail();
+    status->st_mode = info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY ? S_IFDIR : S_IFREG;
+    if ((info.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) &&
+        GetFileInformationByHandleEx(handle, FileAttributeTagInfo, &tag, sizeof tag) &&
+        (tag.ReparseTag == IO_REPARSE_TAG_SYMLINK || tag.ReparseTag == IO_REPARSE_TAG_MOUNT_POINT))
+        status->st_mode = TH_POSIX_LINK;
+    status->st_dev = info.dwVolumeSerialNumber;
+    status->st_ino = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    status->st_size = (int64_t)((uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow);
+    return 0;
+}
+
+int th_posix_fstat(int descriptor, struct th_posix_stat *status)
+{
+    return get_status(handle_of(descriptor), status);
+}
+
+int th_posix_stat(const char *path, struct th_posix_stat *status)
+{
+    const int descriptor = th_windows_open(path, FILE_READ_ATTRIBUTES, FILE_FLAG_BACKUP_SEMANTICS);
+    const int result = descriptor < 0 ? -1 : th_posix_fstat(descriptor, status);
+    if (descriptor >= 0)
+        _close(descriptor);
+    return result;
+}
+
+int th_path_exists(const char *path, th_file_status *status)
+{
+    if (th_posix_stat(path, status) == 0)
         return 1;
     return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 }
@@ -274,7 +324,7 @@ bool th_atomic_finish(th_atomic_file *f, bool written)
 static bool remove_path(const char *path)
 {
     wchar_t wide[TH_MAX_PATH];
-    return widen(wide, path) && (DeleteFileW(wide) || fail() == 0);
+    return th_windows_widen(wide, path) && (DeleteFileW(wide) || th_windows_fail() == 0);
 }
 
 void th_atomic_discard(th_atomic_file *f)
@@ -286,35 +336,35 @@ void th_atomic_discard(th_atomic_file *f)
     errno = error;
 }
 
-/* Gives the complete file its name. It stays open meanwhile, so that nobody takes it for a leftover. Windows replaces
- * no file that somebody reads: such a file gets another name first, and vanishes when its readers close it. Only then
- * there is a moment in which no file has the name. */
-static bool replace_target(const th_atomic_file *f)
+/* Windows replaces no file that somebody reads: such a file gets another name first, and vanishes when its readers close
+ * it. */
+bool th_windows_replace(const char *from, const char *to, bool synchronized)
 {
     char replaced[TH_MAX_PATH];
-    wchar_t from[TH_MAX_PATH], to[TH_MAX_PATH], aside[TH_MAX_PATH];
-    if (!widen(from, f->temporary) || !widen(to, f->target))
+    wchar_t old_name[TH_MAX_PATH], new_name[TH_MAX_PATH], aside[TH_MAX_PATH];
+    if (!th_windows_widen(old_name, from) || !th_windows_widen(new_name, to))
         return false;
-    const DWORD flags = MOVEFILE_REPLACE_EXISTING | (f->unsynchronized ? 0 : MOVEFILE_WRITE_THROUGH);
-    if (MoveFileExW(from, to, flags))
+    const DWORD flags = MOVEFILE_REPLACE_EXISTING | (synchronized ? MOVEFILE_WRITE_THROUGH : 0);
+    if (MoveFileExW(old_name, new_name, flags))
         return true;
-    fail();
-    if (errno != EACCES || snprintf(replaced, sizeof replaced, "%s.replaced", f->temporary) >= TH_MAX_PATH ||
-        !widen(aside, replaced) || !MoveFileExW(to, aside, MOVEFILE_REPLACE_EXISTING))
+    th_windows_fail();
+    if (errno != EACCES || snprintf(replaced, sizeof replaced, "%s.replaced", from) >= TH_MAX_PATH ||
+        !th_windows_widen(aside, replaced) || !MoveFileExW(new_name, aside, MOVEFILE_REPLACE_EXISTING))
         return false;
-    const bool moved = MoveFileExW(from, to, flags);
+    const bool moved = MoveFileExW(old_name, new_name, flags);
     if (!moved) {
-        fail();
-        MoveFileExW(aside, to, 0);
+        th_windows_fail();
+        MoveFileExW(aside, new_name, 0);
     } else {
         DeleteFileW(aside);
     }
     return moved;
 }
 
+/* The complete file stays open while it gets its name, so that nobody takes it for a leftover. */
 bool th_atomic_publish(th_atomic_file *f)
 {
-    if (!f->direct && !replace_target(f)) {
+    if (!f->direct && !th_windows_replace(f->temporary, f->target, !f->unsynchronized)) {
         th_atomic_discard(f);
         return false;
     }

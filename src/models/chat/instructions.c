@@ -3,6 +3,7 @@
 
 #include "models/chat/chat.h"
 #include "models/chat/examples.h"
+#include "models/core/files.h"
 #include "models/files/json.h"
 #include "models/files/json_build.h"
 #include "models/text/grow.h"

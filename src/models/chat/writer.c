@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "models/chat/writer.h"
+#include "models/core/files.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 

@@ -10,4 +10,6 @@
 #include "tensor/decimal.h"
 #include "tensor/utf8.h"
 
+#include "models/posix/posix.h"
+
 #endif

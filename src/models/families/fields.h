@@ -18,10 +18,9 @@ typedef struct th_config {
 /* Whether the field exists and is not null. */
 bool th_config_is_given(const th_config *c, const char *key);
 /* Sets TH_ERROR_FILE: a sentence that contains %s, and the detail for it, which is quoted. */
-void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
-    __attribute__((format(printf, 2, 0)));
+void th_config_refuse(const th_config *c, const char *sentence, const char *detail) TH_FORMAT(2, 0);
 /* Sets TH_ERROR_FILE: a sentence. Texts from the file must be quoted. */
-void th_config_fail(const th_config *c, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
+void th_config_fail(const th_config *c, const char *sentence, ...) TH_FORMAT(2, 3);
 
 /* Each returns the field's value, or `default_value`. A value of another type or range is an error. */
 int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t default_value);

@@ -47,7 +47,7 @@ static th_set_file *append_entry(th_file_set *s, const char *name)
     return f;
 }
 
-th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *write, const void *content)
+th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *writer, const void *content)
 {
     th_set_file *f = append_entry(s, name);
     if (f == NULL)
@@ -56,7 +56,7 @@ th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *write
     if (!th_atomic_begin(&f->file, f->path))
         return fail(s, f->path);
     errno = 0;
-    f->complete = th_atomic_finish(&f->file, write(f->file.file, content));
+    f->complete = th_atomic_finish(&f->file, writer(f->file.file, content));
     return f->complete ? TH_OK : fail(s, f->path);
 }
 

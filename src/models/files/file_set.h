@@ -33,7 +33,7 @@ typedef bool th_set_writer(FILE *file, const void *content);
 /* Creates the folder if it does not exist. th_file_set_free removes it again, unless something is published. */
 th_status th_file_set_make_folder(th_file_set *s);
 /* Writes a file under a temporary name. After an error the folder is as before. */
-th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *write, const void *content);
+th_status th_file_set_add(th_file_set *s, const char *name, th_set_writer *writer, const void *content);
 /* Notes that th_file_set_publish removes the file of this name, if there is one. */
 th_status th_file_set_add_removal(th_file_set *s, const char *name);
 /* Removes the old version of the last file. */

@@ -1,7 +1,6 @@
 /* Maps and reads parts of files: see mapping.h. */
 #include "models/files/mapping.h"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -32,7 +32,7 @@ void th_record_close(th_record_file *f);
 /* Appends bytes to the record. */
 void th_record_put(th_record_file *f, const void *bytes, size_t n);
 /* Appends formatted numbers. Their decimal point does not depend on the locale. */
-void th_record_format(th_record_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_record_format(th_record_file *f, const char *format, ...) TH_FORMAT(2, 3);
 /* Writes the record. After an error the file contains only complete records. */
 th_status th_record_write(th_record_file *f);
 

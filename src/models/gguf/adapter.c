@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/core/modules.h"
 #include "models/families/options.h"
 #include "models/gguf/export.h"

@@ -79,7 +79,7 @@ bool th_gguf_open_bytes(th_gguf *file, th_context *ctx, const char *operation, c
 void th_gguf_close(th_gguf *file);
 
 /* Sets TH_ERROR_FILE: the path, and a sentence. Returns false. */
-bool th_gguf_refuse(const th_gguf *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool th_gguf_refuse(const th_gguf *file, const char *format, ...) TH_FORMAT(2, 3);
 
 /* Returns the value, or NULL. */
 const th_gguf_value *th_gguf_find(const th_gguf *file, const char *key);

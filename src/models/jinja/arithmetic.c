@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/core/files.h"
 #include "models/core/kernels.h"
 #include "models/jinja/value.h"
 

@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include "models/core/files.h"
 #include "models/jinja/value.h"
 #include "models/text/characters.h"
 

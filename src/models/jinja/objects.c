@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <string.h>
 
+#include "models/core/files.h"
 #include "models/jinja/run.h"
 
 /* -- attributes and items -- */

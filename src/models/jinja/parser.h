@@ -23,7 +23,7 @@ typedef struct th_jinja_parser {
 } th_jinja_parser;
 
 /* Stops the parser with a message about the current token. The first one counts. */
-void th_jinja_refuse(th_jinja_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_jinja_refuse(th_jinja_parser *p, const char *format, ...) TH_FORMAT(2, 3);
 void th_jinja_advance(th_jinja_parser *p);
 bool th_jinja_at_operator(const th_jinja_parser *p, const char *text);
 bool th_jinja_at_word(const th_jinja_parser *p, const char *text);

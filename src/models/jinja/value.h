@@ -126,7 +126,7 @@ typedef struct th_jinja_run {
 } th_jinja_run;
 
 /* Stops the rendering with a message. The first one counts. Returns an undefined value. */
-th_jinja_value th_jinja_fail(th_jinja_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+th_jinja_value th_jinja_fail(th_jinja_run *run, const char *format, ...) TH_FORMAT(2, 3);
 /* Counts steps. Returns false, with an error, if the limit is reached. */
 bool th_jinja_step(th_jinja_run *run, size_t steps);
 /* As th_jinja_allocate, with an error. */
@@ -191,7 +191,7 @@ bool th_jinja_append(th_text *text, const char *bytes, size_t count);
 /* Appends to the output. */
 void th_jinja_write(th_jinja_run *run, const char *bytes, size_t count);
 /* Appends formatted numbers or names of at most 200 bytes. */
-void th_jinja_write_format(th_jinja_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void th_jinja_write_format(th_jinja_run *run, const char *format, ...) TH_FORMAT(2, 3);
 /* What follows in the output is taken back by th_jinja_captured, which returns it as a string. */
 size_t th_jinja_capture(th_jinja_run *run);
 th_jinja_value th_jinja_captured(th_jinja_run *run, size_t begin);

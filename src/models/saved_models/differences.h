@@ -25,8 +25,7 @@ typedef struct th_differences {
 } th_differences;
 
 /* Reports one difference. */
-void th_report_difference(th_differences *d, th_difference kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void th_report_difference(th_differences *d, th_difference kind, const char *format, ...) TH_FORMAT(3, 4);
 /* Returns TH_OK without differences. Otherwise sets TH_ERROR_FILE with the first differences, as many as fit, and
  * the number of all. */
 th_status th_differences_end(const th_differences *d);

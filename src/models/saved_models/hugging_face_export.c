@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/core/modules.h"
 #include "models/core/tensors.h"
 #include "models/families/family.h"

@@ -34,8 +34,7 @@ static bool fail(const opening *o, const char *reason)
 
 /* -- one member -- */
 
-static bool fail_entry(const opening *o, const th_safetensors_entry *entry, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+static bool fail_entry(const opening *o, const th_safetensors_entry *entry, const char *format, ...) TH_FORMAT(3, 4);
 static bool fail_entry(const opening *o, const th_safetensors_entry *entry, const char *format, ...)
 {
     char reason[256], quoted[TH_QUOTED];

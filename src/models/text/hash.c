@@ -1,8 +1,7 @@
 /* Keys of hashes: see hash.h. */
 #include "models/text/hash.h"
 
-#include <time.h>
-#include <unistd.h>
+#include "models/core/files.h"
 
 th_hash_key th_hash_key_new(void)
 {

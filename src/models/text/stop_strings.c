@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/tokenizer.h"
 
 static th_status check_stream(const th_tokenizer *t, const char *operation, const th_stop_stream *stream,

@@ -17,7 +17,7 @@ static bool add_to_pool(th_vocabulary *v, const char *bytes, size_t count, size_
 }
 
 /* Stores the bytes of an entry in the pool. They are also its text. */
-static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
+static bool write_entry(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
 {
     if (!add_to_pool(v, bytes, count, &e->offset))
         return false;
@@ -31,7 +31,7 @@ bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count)
     if (!TH_GROW(v->entry, v->capacity, v->size + 1))
         return false;
     v->entry[v->size] = (th_token_entry){0};
-    if (!write(v, &v->entry[v->size], bytes, count))
+    if (!write_entry(v, &v->entry[v->size], bytes, count))
         return false;
     v->size++;
     return true;
@@ -39,7 +39,7 @@ bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count)
 
 bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count)
 {
-    return write(v, &v->entry[id], bytes, count);
+    return write_entry(v, &v->entry[id], bytes, count);
 }
 
 bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size_t count)

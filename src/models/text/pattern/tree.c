@@ -24,7 +24,7 @@ typedef struct reader {
     int groups; /* open */
 } reader;
 
-static void set_reason(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set_reason(reader *r, const char *format, ...) TH_FORMAT(2, 3);
 static void set_reason(reader *r, const char *format, ...)
 {
     if (r->reason[0] || r->out_of_memory)
