@@ -86,12 +86,56 @@ lists() {
     dirname "$(find "$1" -name kernels.def)"
 }
 
+# -- the tests --
+
+# compile WORD...: calls the compiler with the options of tests.
+compile() {
+    $cc -std=c11 -O1 -ffp-contract=off -UNDEBUG -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFIXTURES=\"fixtures\" -I"$root/include" \
+        -I"$root/src" -I"$root/tests/support" -I"$lists" -isystem "$libraries/include" "$@"
+}
+
+# run_tests core|models FILE...: runs tests in Wine, linked with these files: the quick tests of the core, or those of the models library and
+# the tests of src/models/posix.
+run_tests() {
+    part=$1
+    shift
+    linked=$* passed=0
+    quick=$(sed -n '/^set(TAPEHEAD_TESTS_QUICK/,/^)/s/^ *\(test_[a-z0-9_]*\)$/\1/p' "$root/tests/CMakeLists.txt")
+    [ $part = core ] || quick="test_posix_calls $quick"
+    cd "$work"
+    for name in $quick; do
+        source=$(find "$root/tests" -name "$name.c")
+        uses=core
+        ! grep -qE '#include [<"](tapehead/models\.h|models/)' "$source" || uses=models
+        [ $uses = $part ] || continue
+        case $name in
+        test_attention_kernel) set -- "$source" "$root/tests/kernels/attention_cases.c" "$root/tests/kernels/attention_checks.c" ;;
+        *) set -- "$source" ;;
+        esac
+        compile -M "$@" >"$work/said" 2>&1 || { echo "$name: left out, $(sed -n '/error: /{ s/.*error: //p; q }' "$work/said")"; continue; }
+        if [ $name != test_posix_calls ] &&
+            grep -E '(open_memstream|setenv|pthread_create|fork|mkdtemp|symlink)\(|"(instances|tile_[a-z]*)\.h"' "$source" >"$work/said"; then
+            echo "$name: left out, it needs $(sed -n '1s/^ *//p' "$work/said")"
+            continue
+        fi
+        # shellcheck disable=SC2086 # a list of files
+        compile "$@" $linked -o "$work/test.exe" -L"$libraries/lib" -lcheck -lpthread -static >"$work/said" 2>&1 ||
+            fail "$name: $(head -n 20 "$work/said")"
+        CK_FORK=no CK_DEFAULT_TIMEOUT=0 run "$work/test.exe" >"$work/result" || fail "$name: $(tail -n 20 "$work/result")"
+        echo "$name: $(grep '^100%' "$work/result" || tail -n 1 "$work/result")"
+        passed=$((passed + 1))
+    done
+    echo "$passed programs of tests pass in $(wine --version)"
+}
+
 case $what in
 programs)
     need_libraries
     program=$("$root/scripts/library/configure.sh")
     cmake --build "$program" --parallel "$(nproc)" --target language_model >/dev/null
     "$root/scripts/platforms/windows_programs.sh" "$libraries" "$build/programs" "$program/programs/language_model"
+    lists=$build/programs/lists
+    run_tests models "$build/programs/libtapehead_models.a" "$build/programs/libtapehead.a" -ljansson -lutf8proc
     exit
     ;;
 msvc)
@@ -127,37 +171,6 @@ done
 unset TAPEHEAD_ISA TAPEHEAD_GEMM
 [ $what = test ] || exit 0
 
-# -- the tests --
-
 need_libraries
 lists=$(lists "$build/lists")
-
-# compile WORD...: calls the compiler with the options of tests.
-compile() {
-    $cc -std=c11 -O1 -ffp-contract=off -UNDEBUG -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFIXTURES=\"fixtures\" -I"$root/include" \
-        -I"$root/src" -I"$root/tests/support" -I"$lists" -I"$libraries/include" "$@"
-}
-quick=$(sed -n '/^set(TAPEHEAD_TESTS_QUICK/,/^)/s/^ *\(test_[a-z0-9_]*\)$/\1/p' "$root/tests/CMakeLists.txt")
-passed=0
-cd "$work"
-for name in $quick; do
-    source=$(find "$root/tests" -name "$name.c")
-    if grep -qE '#include [<"](tapehead/models\.h|models/)' "$source"; then
-        continue
-    fi
-    case $name in
-    test_attention_kernel) set -- "$source" "$root/tests/kernels/attention_cases.c" "$root/tests/kernels/attention_checks.c" ;;
-    *) set -- "$source" ;;
-    esac
-    compile -M "$@" >"$work/said" 2>&1 || { echo "$name: left out, $(sed -n '/error: /{ s/.*error: //p; q }' "$work/said")"; continue; }
-    if grep -E '(open_memstream|setenv|pthread_create)\(|"(instances|tile_[a-z]*)\.h"' "$source" >"$work/said"; then
-        echo "$name: left out, it needs $(sed -n '1s/^ *//p' "$work/said")"
-        continue
-    fi
-    compile "$@" "$build/tapehead.o" -o "$work/test.exe" -L"$libraries/lib" -lcheck -lpthread -static >"$work/said" 2>&1 ||
-        fail "$name: $(head -n 20 "$work/said")"
-    CK_FORK=no CK_DEFAULT_TIMEOUT=0 run "$work/test.exe" >"$work/result" || fail "$name: $(tail -n 20 "$work/result")"
-    echo "$name: $(grep '^100%' "$work/result" || tail -n 1 "$work/result")"
-    passed=$((passed + 1))
-done
-echo "$passed programs of tests pass in $(wine --version)"
+run_tests core "$build/tapehead.o"

@@ -275,7 +275,8 @@ END_TEST
 
 START_TEST(test_dates)
 {
-    struct tm day = {.tm_mday = 5, .tm_mon = 6, .tm_year = 124, .tm_hour = 9, .tm_min = 3, .tm_wday = 5, .tm_yday = 186};
+    struct tm day = {
+        .tm_mday = 5, .tm_mon = 6, .tm_year = 124, .tm_hour = 9, .tm_min = 3, .tm_wday = 5, .tm_yday = 186};
     char text[100];
     const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     ck_assert_uint_eq(strftime_l(text, sizeof text, "%d %b %Y, %B %-d, %e|%F %H:%M %A %%", &day, c), strlen(text));
