@@ -250,7 +250,7 @@ def main():
     print(" * file. */")
     print("#ifndef TH_MODELS_CHAT_KNOWN_TEMPLATES_H\n#define TH_MODELS_CHAT_KNOWN_TEMPLATES_H\n")
     print("#include <stdint.h>\n")
-    print("static const struct {\n    const char *kind;\n    uint64_t count, hash;\n} known[] = {")
+    print("static const struct {\n    const char *kind;\n    uint64_t count, hash;\n} known_templates[] = {")
     for kind, _, text, training in templates():
         for variant in (text, training):
             if variant is not None and not (kind == "qwen-3" and variant is training):  # another text for prompts

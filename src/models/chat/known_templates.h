@@ -8,7 +8,7 @@
 static const struct {
     const char *kind;
     uint64_t count, hash;
-} known[] = {
+} known_templates[] = {
     {"plain", 355, UINT64_C(0xcb55644c05624508)},
     {"chatml", 179, UINT64_C(0xca228e92ca8caeae)},
     {"chatml", 216, UINT64_C(0x15bd774721d07121)},

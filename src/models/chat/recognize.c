@@ -147,10 +147,10 @@ static scanner normalize(const char *jinja, size_t bytes)
 const th_chat_kind *th_chat_recognize(const char *jinja, size_t bytes)
 {
     const scanner s = normalize(jinja, bytes);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].hash == s.hash && known[i].count == s.count)
+    for (size_t i = 0; i < sizeof known_templates / sizeof *known_templates; i++)
+        if (known_templates[i].hash == s.hash && known_templates[i].count == s.count)
             for (int kind = 0; kind < TH_CHAT_KINDS; kind++)
-                if (strcmp(th_chat_table[kind].name, known[i].kind) == 0)
+                if (strcmp(th_chat_table[kind].name, known_templates[i].kind) == 0)
                     return &th_chat_table[kind];
     return NULL;
 }

@@ -13,14 +13,14 @@ typedef struct packer {
     th_context *ctx;
     th_token_file *file;
     int64_t begin, end, length;
-    th_piece *piece; /* [pieces], in the file's order; NULL while they are counted */
+    th_packed_piece *piece; /* [pieces], in the file's order; NULL while they are counted */
     int64_t pieces, targets;
 } packer;
 
 /* -- pieces -- */
 
 /* Adds a piece, unless it has no target. */
-static void add_piece(packer *p, th_piece piece)
+static void add_piece(packer *p, th_packed_piece piece)
 {
     const int64_t targets = th_token_file_count_unmarked(p->file, piece.first + 1, piece.first + piece.places + 1);
     if (targets == 0)
@@ -36,7 +36,7 @@ static void add_piece(packer *p, th_piece piece)
 static void add_document(packer *p, int64_t first, int64_t past)
 {
     for (; first + 1 < past; first += p->length)
-        add_piece(p, (th_piece){first, th_smaller(past - first - 1, p->length)});
+        add_piece(p, (th_packed_piece){first, th_smaller(past - first - 1, p->length)});
 }
 
 /* Finds all pieces: counts them, or writes them to p->piece. */

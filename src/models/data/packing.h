@@ -5,17 +5,17 @@
 #include "models/data/token_file.h"
 
 /* A document, or the part of a long one that fits a window. */
-typedef struct th_piece {
+typedef struct th_packed_piece {
     int64_t first;  /* its first token in the file */
     int64_t places; /* its tokens except the last, which is a target only */
-} th_piece;
+} th_packed_piece;
 
 /* The pieces of all windows: window w has the pieces begin[w] .. begin[w + 1] - 1. */
 typedef struct th_packing {
     int64_t windows, pieces;
-    int64_t *begin;  /* [windows + 1] */
-    th_piece *piece; /* [pieces] */
-    int64_t targets; /* in all windows */
+    int64_t *begin;         /* [windows + 1] */
+    th_packed_piece *piece; /* [pieces] */
+    int64_t targets;        /* in all windows */
 } th_packing;
 
 /* Packs the documents among the tokens begin .. end of a file with marks into windows of this length. On an error,

@@ -236,7 +236,7 @@ static bool fill_row(const th_windows *w, batch_memory row)
     }
     int64_t place = 0;
     for (int64_t i = w->packing.begin[window]; i < w->packing.begin[window + 1]; i++) {
-        const th_piece piece = w->packing.piece[i];
+        const th_packed_piece piece = w->packing.piece[i];
         if (!fill_places(w, piece.first, place, piece.places, row))
             return false;
         place += piece.places;

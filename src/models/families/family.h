@@ -119,14 +119,14 @@ typedef struct th_family_rotary {
 
 /* -- kinds of layers -- */
 
-typedef enum th_windows {
+typedef enum th_family_windows {
     TH_NO_WINDOWS,
     TH_WINDOW_IN_ALL_LAYERS, /* sliding_window */
     TH_WINDOW_BY_LAYER       /* sliding_window in the layers that layer_types names */
-} th_windows;
+} th_family_windows;
 
 typedef struct th_family_layers {
-    th_windows windows;
+    th_family_windows windows;
     int64_t window;       /* sliding_window if it is missing; 0: none */
     bool has_switch;      /* use_sliding_window, which is false if it is missing */
     int64_t full_every;   /* without layer_types: each n-th layer has no window */
