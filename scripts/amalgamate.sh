@@ -1,8 +1,12 @@
 #!/bin/sh
-# amalgamate.sh [--check] OUT: writes the core library as two files, tapehead.h and tapehead.c, to the folder OUT. A program compiles the
-# second file with its own (docs/two-files.md):
+# amalgamate.sh [--models | --check] OUT: writes the core library as two files, tapehead.h and tapehead.c, to the folder OUT. A program
+# compiles the second file with its own (docs/two-files.md):
 #
 #     cc -O2 app.c tapehead.c -lm -lpthread
+#
+# With --models the two files have both libraries:
+#
+#     cc -O2 app.c tapehead.c -ljansson -lutf8proc -lm -lpthread
 #
 # With --check it writes only the checker of plain functions (docs/checking-functions.md), as tapehead_check.h and tapehead_check.c:
 #
@@ -14,11 +18,14 @@ set -eu
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
-script=two_files.py name=tapehead
-if [ "${1-}" = --check ]; then
-    script=check_files.py name=tapehead_check
-    shift
-fi
+script=two_files.py name=tapehead models=
+case ${1-} in
+--check) script=check_files.py name=tapehead_check ;;
+--models) models=--models ;;
+esac
+case ${1-} in
+--check | --models) shift ;;
+esac
 [ $# -eq 1 ] || refuse "one folder for the files is needed, and $# words are given"
 case $1 in
 -*) refuse "$1 is not an option" ;;
@@ -38,5 +45,5 @@ commit() {
     fi
 }
 
-python3 -B "$root/scripts/library/$script" "$root" "$(commit)" "$out"
+python3 -B "$root/scripts/library/$script" "$root" "$(commit)" "$out" $models
 print_written "$out/$name.h" "$out/$name.c"

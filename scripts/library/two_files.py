@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""two_files.py CHECKOUT COMMIT OUT: writes tapehead.h and tapehead.c, the core library in two files. scripts/amalgamate.sh calls it.
+"""two_files.py CHECKOUT COMMIT OUT [--models]: writes tapehead.h and tapehead.c, the core library in two files. scripts/amalgamate.sh
+calls it. With --models the files have the second library too.
 
 tapehead.c has three parts. The first one chooses what is compiled. The second one has the headers and sources of the core. The third
 one has the kernels: the file includes itself for each element type and instruction set, so that every kernel stands in it once.
 """
+import json
 import re
 import sys
 from pathlib import Path
@@ -42,6 +44,10 @@ def options_of_gcc(contract):
     return f'"fp-contract={contract}", "no-trapping-math"'
 
 
+def includes(names):
+    return "".join(f"#include <{name}>\n" for name in sorted(names))
+
+
 def samples_of_checker(text):
     """Leaves out the samples of operations, which only the checker reads, with the checker."""
     text = re.sub(r'^const th_sample \w+\[\] = \{.*?^\};\n', r"#ifndef TAPEHEAD_NO_CHECKER\n\g<0>#endif\n", text, flags=re.M | re.S)
@@ -56,8 +62,8 @@ def samples_of_checker(text):
 
 
 class TwoFiles:
-    def __init__(self, root, commit):
-        self.root, self.commit = Path(root).resolve(), commit
+    def __init__(self, root, commit, models):
+        self.root, self.commit, self.models = Path(root).resolve(), commit, models
         self.cmake = CMakeLists(self.root)
         self.version = self.cmake.variables["version"][0]
         self.joiner = Joiner([self.root / "src", self.root / "include"], self.cmake.lists)
@@ -65,6 +71,8 @@ class TwoFiles:
         self.special = {name: Path(self.cmake.variables[name][0]) for name in ("fma", "dpbf16", "amx", "scalar", "elementary_f64")}
         self.plain = [f for f in vector if f not in self.special.values()]
         self.core = [Path(f) for f in self.cmake.variables["core_sources"]]
+        self.cold = {Path(f) for f in self.cmake.variables["cold_sources"]}
+        self.second = [Path(f) for f in self.cmake.variables["model_sources"]] if models else []
         self.vector = vector
 
     def path(self, file):
@@ -78,23 +86,27 @@ class TwoFiles:
             return f"#ifndef {macro}\n{text}#endif\n" if macro else text
         self.joiner.change = change
         text = self.joiner.read(self.root / "include/tapehead/core.h")
+        if self.models:
+            text += f"\n#ifndef TAPEHEAD_NO_MODELS\n{self.joiner.read(self.root / 'include/tapehead/models.h')}\n#endif\n"
         contracts = (self.root / "include/tapehead/tapehead.h").read_text(encoding="utf-8")
         contracts = re.match(r'/\*.*?\*/\n', contracts, re.S).group(0)
         self.joiner.change = lambda path, text: text
         self.public = set(self.joiner.seen)
-        return tidy(f"/* Tapehead {self.version}{self.commit}: the core library in two files, tapehead.h and tapehead.c. "
+        return tidy(f"/* Tapehead {self.version}{self.commit}: {self.subject()} in two files, tapehead.h and tapehead.c. "
                     "scripts/amalgamate.sh made them.\n * " + LICENSE + " */\n"
                     "#ifndef TAPEHEAD_TWO_FILES_H\n#define TAPEHEAD_TWO_FILES_H\n\n"
-                    + "".join(f"#include <{name}>\n" for name in sorted(self.joiner.system))
-                    + "\n" + contracts + text + "\n#endif\n")
+                    + includes(self.joiner.system) + "\n" + contracts + text + "\n#endif\n")
+
+    def subject(self):
+        return "both libraries" if self.models else "the core library"
 
     # -- tapehead.c --
 
     def names(self):
         """Finds the names of each file that another file uses too: self.renamed[file] = {old: new}."""
-        private = sorted(p for p in (self.root / "src").rglob("*.h") if "models" not in p.parts)
+        private = sorted(p for p in (self.root / "src").rglob("*.h") if self.models or "models" not in p.parts)
         public = sorted((self.root / "include").rglob("*.h"))
-        self.texts = {f: f.read_text(encoding="utf-8") for f in set(self.core) | set(self.vector) | set(private) | set(public)}
+        self.texts = {f: f.read_text(encoding="utf-8") for f in set(self.core + self.second) | set(self.vector) | set(private) | set(public)}
         self.static = static_macros(self.texts.values())
         count, header_macros = {}, set()
         for file, text in self.texts.items():
@@ -107,7 +119,7 @@ class TwoFiles:
                 count[name] = count.get(name, 0) + 1
         taken = set(count)
         self.renamed = {}
-        own_names = {file: file_names(self.texts[file], self.static) - header_macros - macros(self.texts[file]) for file in self.core}
+        own_names = {file: file_names(self.texts[file], self.static) - header_macros - macros(self.texts[file]) for file in self.core + self.second}
         owners = {}
         for names in own_names.values():
             for name in names:
@@ -127,11 +139,11 @@ class TwoFiles:
         includes, rest = self.split(text)
         return f"{includes}#if {condition}\n{rest}#endif\n"
 
-    def sources(self):
-        """The core's sources, with the headers that they include."""
+    def sources(self, files):
+        """The sources of a library, with the headers that they include."""
         parts = []
         self.joiner.change = self.part_of_header
-        for file in self.core:
+        for file in files:
             parts.append(separator(self.path(file)))
             text = samples_of_checker(self.texts[file]) if "ops" in file.parts else self.texts[file]
             condition = self.condition(file)
@@ -142,7 +154,8 @@ class TwoFiles:
             if condition:
                 parts.append(f"#if {condition}\n")
             body = self.joiner._join(rename(rest, mapping, KEEP), file, bool(condition))
-            parts.append(body.strip("\n") + "\n")
+            body = body.strip("\n") + "\n"
+            parts.append(f"TH_BEGIN_COLD\n{body}TH_END_COLD\n" if file in self.cold else body)
             parts += [f"#undef {name}\n" for name in sorted(macros(text))]
             if condition:
                 parts.append("#endif\n")
@@ -319,9 +332,13 @@ class TwoFiles:
 
     def source(self):
         count = self.names()
-        sources = self.sources()
+        sources = self.sources(self.core)
+        if self.models:
+            sources += f"\n#ifndef TAPEHEAD_NO_MODELS\n{self.sources(self.second)}#endif\n"
         local, kernels, undefined = self.kernels(count)
-        system = "".join(f"#include <{name}>\n" for name in sorted(self.joiner.system - {"arm_neon.h", "cpuid.h", "immintrin.h", "xmmintrin.h"}))
+        system = includes(self.joiner.system - {"arm_neon.h", "cpuid.h", "immintrin.h", "xmmintrin.h", *NEEDED_BY_MODELS})
+        if self.models:
+            system += f"#ifndef TAPEHEAD_NO_MODELS\n{includes(NEEDED_BY_MODELS)}#endif\n"
         architectures = "".join(
             f"#if {' '.join(self.cmake.variables['TAPEHEAD_MACROS_' + a])}\n#define TH_ARCHITECTURE_{a} 1\n#else\n"
             f"#define TH_ARCHITECTURE_{a} 0\n#endif\n" for a in self.cmake.variables["TAPEHEAD_ARCHITECTURES"])
@@ -337,8 +354,10 @@ class TwoFiles:
                 + "".join(f"#undef {n}\n" for n in local + undefined) + "#undef TH_LOCAL\n#undef TH_LOCAL_\n#undef TH_LOCAL__\n"
                 + "#endif\n")
         contents = re.findall(r'^/\* ==== (.*) ==== \*/$', body, re.M)
-        top = TOP.format(version=self.version, commit=self.commit, license=LICENSE, system=system, architectures=architectures,
-                         options=options_of_gcc("off"),
+        top = TOP.format(version=self.version, commit=self.commit, subject=self.subject(), license=LICENSE,
+                         libraries=LIBRARIES if self.models else "", models=MODELS if self.models else "", system=system,
+                         architectures=architectures,
+                         options=options_of_gcc("off"), options_of_pragma=json.dumps(f"GCC optimize({options_of_gcc('off')})"),
                          contents="".join(f" *     {c}\n" for c in contents))
         return tidy(top + body)
 
@@ -362,13 +381,25 @@ CONTRACT_OFF = ('#ifdef __clang__\n#pragma clang fp contract(off)\n#else\n#pragm
                 '#ifndef __clang__\n#pragma GCC pop_options\n#elif TH_FUSED\n#pragma clang fp contract(fast)\n#endif\n')
 PRAGMAS = {"activation.c": SCHEDULE, "unary.c": SCHEDULE, "product_tile.c": NO_SCHEDULE, "fma.c": NO_SCHEDULE,
            "elementary_f64.c": CONTRACT_OFF}
+# The libraries that the second library needs, and what the top says about it.
+NEEDED_BY_MODELS = {"jansson.h", "utf8proc.h"}
+LIBRARIES = " -ljansson -lutf8proc"
+MODELS = """\
+ *     TAPEHEAD_NO_MODELS        no second library: no text, files of models, generation and logs. Then jansson and
+ *                               utf8proc are not needed
+ *
+ * Macros that add parts:
+ *
+ *     TAPEHEAD_ZLIB             reads files that gzip compressed; link with -lz
+ *     TAPEHEAD_ZSTD             reads files that zstd compressed; link with -lzstd
+"""
 LICENSE = "MIT license: the text is at the end of tapehead.c."
 
 TOP = """\
-/* Tapehead {version}{commit}: the core library in two files, tapehead.h and tapehead.c. scripts/amalgamate.sh made them.
+/* Tapehead {version}{commit}: {subject} in two files, tapehead.h and tapehead.c. scripts/amalgamate.sh made them.
  * {license}
  *
- *     cc -O2 app.c tapehead.c -lm -lpthread
+ *     cc -O2 app.c tapehead.c{libraries} -lm -lpthread
  *
  * gcc 12, clang 14 or later, in C11 or later. No option is needed. The kernels are compiled for each instruction set,
  * and chosen at run time. Macros leave parts out:
@@ -380,7 +411,7 @@ TOP = """\
  *     TAPEHEAD_NO_FLOAT64       no tensors of float64, and no sinusoidal positions
  *     TAPEHEAD_NO_STORAGE_TYPES no tensors of bfloat16, float16, q8_0 and q4_0
  *     TAPEHEAD_NO_PRECISIONS    no products in bfloat16x3, bfloat16 and int8
- *
+{models} *
  * With -fopenmp, limits and places of threads come from OpenMP. Threads are always the library's own.
  *
  * Contents, in the order of the file. Search for "==== NAME":
@@ -486,6 +517,15 @@ TOP = """\
 #pragma GCC optimize({options})
 #endif
 
+/* The sources that no training step runs: with -O2 and -O3 gcc compiles them with -O1, which is faster. */
+#if defined __OPTIMIZE__ && !defined __OPTIMIZE_SIZE__ && !defined __clang__
+#define TH_BEGIN_COLD _Pragma("GCC push_options") _Pragma("GCC optimize(\\"O1\\")") _Pragma({options_of_pragma})
+#define TH_END_COLD _Pragma("GCC pop_options")
+#else
+#define TH_BEGIN_COLD
+#define TH_END_COLD
+#endif
+
 #if defined _WIN32 && defined __x86_64__ && !defined __clang__
 /* gcc keeps vectors of 32 and 64 bytes on stacks that Windows aligns to 16 bytes, and moves them with instructions that
  * need alignment (gcc's bug 54412). The assembler replaces them by instructions that do not. These are as fast. */
@@ -501,7 +541,7 @@ __asm__(TH_UNALIGNED("vmovaps", "vmovups") TH_UNALIGNED("vmovapd", "vmovupd") TH
 
 def main():
     root, commit, out = sys.argv[1:4]
-    two = TwoFiles(root, commit)
+    two = TwoFiles(root, commit, "--models" in sys.argv[4:])
     header = two.header()
     source = two.source() + "\n/*\n" + (two.root / "LICENSE").read_text(encoding="utf-8") + "*/\n"
     Path(out).mkdir(parents=True, exist_ok=True)
