@@ -34,7 +34,7 @@ static bool find_token_bytes(const th_tokenizer *tokenizer, const th_token_list 
 }
 
 /* Returns the tokens that contain the bytes of the span. from: the first token of the span before, or 0. */
-static token_range range_by_bytes(const size_t *begin, size_t count, size_t from, th_chat_span span)
+static token_range range_by_bytes(const size_t *begin, size_t count, size_t from, th_jinja_span span)
 {
     token_range r = {from, from};
     while (r.first < count && begin[r.first + 1] <= span.begin)
@@ -61,7 +61,7 @@ static th_status count_common_tokens(th_tokenizer *tokenizer, const th_text *tex
 }
 
 static th_status range_by_prefix(th_tokenizer *tokenizer, const th_text *text, const int32_t *whole, size_t count,
-                                 th_chat_span span, token_range *range)
+                                 th_jinja_span span, token_range *range)
 {
     bool is_whole;
     th_status status = count_common_tokens(tokenizer, text, span.begin, whole, count, &range->first, &is_whole);
@@ -75,7 +75,7 @@ static th_status range_by_prefix(th_tokenizer *tokenizer, const th_text *text, c
 /* -- marks -- */
 
 /* Writes the marks of the tokens from `from` on: 0 if they are in a span, otherwise TH_TOKEN_GIVEN. */
-static th_status mark_tokens(th_context *ctx, th_tokenizer *tokenizer, const th_chat_text *written,
+static th_status mark_tokens(th_context *ctx, th_tokenizer *tokenizer, const th_jinja_result *written,
                              const th_token_list *tokens, size_t from, unsigned char *marks)
 {
     const size_t count = tokens->count - from;
@@ -108,7 +108,7 @@ bool th_add_marks(th_text *marks, unsigned char mark, size_t count)
     return true;
 }
 
-th_status th_chat_encode_text(const th_chat_template *chat, th_tokenizer *tokenizer, const th_chat_text *written,
+th_status th_chat_encode_text(const th_chat_template *chat, th_tokenizer *tokenizer, const th_jinja_result *written,
                               th_token_list *tokens, th_text *marks)
 {
     const size_t from = tokens->count;
@@ -128,10 +128,10 @@ th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *tokenizer, 
         return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
     if (tokenizer == NULL || tokens == NULL)
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer or the list of tokens is NULL");
-    th_chat_text written = {0};
-    th_status status = th_chat_render(chat, messages, count, options, marks != NULL, &written);
+    th_jinja_result written = {0};
+    th_status status = th_chat_render_messages(chat, messages, count, options, marks != NULL, &written);
     if (status == TH_OK)
         status = th_chat_encode_text(chat, tokenizer, &written, tokens, marks);
-    th_chat_text_free(&written);
+    th_jinja_result_free(&written);
     return status;
 }

@@ -27,94 +27,7 @@ static th_status refuse(const example *e, const char *problem)
 
 /* -- messages -- */
 
-typedef struct message_list {
-    th_chat_message *message; /* texts belong to the JSON value */
-    size_t count, capacity;
-} message_list;
-
-/* Whether a value has content. Datasets with columns write null, or an empty list, if an example does not have it. */
-static bool is_used(const json_t *value)
-{
-    return value && !json_is_null(value) && !(json_is_array(value) && json_array_size(value) == 0);
-}
-
-/* Returns the text of a part of a content, such as {"type": "text", "text": "a text"}; NULL: it has another type. */
-static const char *text_of_part(const json_t *part)
-{
-    const char *type = json_string_value(json_object_get(part, "type"));
-    const json_t *text = json_object_get(part, "text");
-    if (type == NULL || strcmp(type, "text") != 0)
-        return json_string_value(part);
-    return json_string_value(text ? text : json_object_get(part, "value"));
-}
-
-/* Replaces the content of a message, if it is an array of texts, with the texts one after the other. */
-static th_status join_parts(const example *e, json_t *message, size_t i, const char *name)
-{
-    const json_t *parts = json_object_get(message, "content"), *part;
-    char problem[TH_PROBLEM];
-    th_text text = {0};
-    size_t at;
-    bool complete = true;
-    if (!json_is_array(parts))
-        return TH_OK;
-    json_array_foreach (parts, at, part) {
-        const char *words = text_of_part(part);
-        if (words == NULL) {
-            snprintf(problem, sizeof problem,
-                     "part %zu of message %zu of \"%s\" is not a text: it must be like {\"type\": \"text\", \"text\": "
-                     "\"a text\"}",
-                     at + 1, i + 1, name);
-            th_text_free(&text);
-            return refuse(e, problem);
-        }
-        complete = complete && th_chat_append(&text, words, strlen(words));
-    }
-    complete = complete &&
-               json_object_set_new(message, "content", json_stringn(text.bytes ? text.bytes : "", text.count)) == 0;
-    const size_t bytes = text.count;
-    th_text_free(&text);
-    return complete ? TH_OK : th_fail_memory(e->ctx, operation, bytes);
-}
-
-/* Appends the messages of an array. */
-static th_status add_messages(const example *e, json_t *array, const char *name, message_list *list)
-{
-    char problem[TH_PROBLEM], fields[TH_FIELDS];
-    json_t *value;
-    size_t i;
-    if (!json_is_array(array) || json_array_size(array) == 0) {
-        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty; it is %s", name,
-                 json_is_array(array) ? "empty" : th_example_kind_name(array));
-        return refuse(e, problem);
-    }
-    json_array_foreach (array, i, value) {
-        const char *role = json_string_value(json_object_get(value, "role"));
-        if (join_parts(e, value, i, name) != TH_OK)
-            return th_error_code(e->ctx);
-        const json_t *content = json_object_get(value, "content");
-        if (is_used(json_object_get(value, "tool_calls"))) {
-            snprintf(problem, sizeof problem, "message %zu of \"%s\" calls tools, which are not supported", i + 1,
-                     name);
-            return refuse(e, problem);
-        }
-        if (role == NULL || !json_is_string(content)) {
-            if (json_is_object(value))
-                th_example_list_fields(value, fields);
-            snprintf(problem, sizeof problem,
-                     "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it %s %s",
-                     i + 1, name, json_is_object(value) ? "has" : "is",
-                     json_is_object(value) ? fields : th_example_kind_name(value));
-            return refuse(e, problem);
-        }
-        if (!TH_GROW(list->message, list->capacity, list->count + 1))
-            return th_fail_memory(e->ctx, operation, list->count * sizeof *list->message);
-        list->message[list->count++] = (th_chat_message){role, json_string_value(content)};
-    }
-    return TH_OK;
-}
-
-/* Adds the place to an error of th_chat_encode, whose message begins with the operation. */
+/* Adds the place to an error of another operation, with which the message begins. */
 static th_status name_source(const example *e, th_status status)
 {
     char text[600];
@@ -125,51 +38,32 @@ static th_status name_source(const example *e, th_status status)
     return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, text);
 }
 
-/* Whether each item of an array is an object with a role, which a program needs. */
-static th_status check_roles(const example *e, const json_t *array, const char *name)
+/* Checks the messages of an array. */
+static th_status prepare(const example *e, json_t *messages, const char *name)
 {
-    char problem[200];
-    const json_t *value;
-    size_t i;
-    if (json_array_size(array) == 0) {
-        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty", name);
-        return refuse(e, problem);
-    }
-    json_array_foreach (array, i, value) {
-        if (!json_is_string(json_object_get(value, "role"))) {
-            snprintf(problem, sizeof problem, "message %zu of \"%s\" has no \"role\"", i + 1, name);
-            return refuse(e, problem);
-        }
-    }
-    return TH_OK;
+    char problem[TH_PROBLEM];
+    if (th_chat_prepare(e->chat, messages, name, problem))
+        return TH_OK;
+    return problem[0] ? refuse(e, problem) : th_fail_memory(e->ctx, operation, sizeof problem);
 }
 
-/* Encodes messages by the template's program. */
-static th_status encode_by_program(const example *e, json_t *messages, json_t *tools, bool prompt,
-                                   th_token_list *tokens, th_text *marks)
+static th_status encode_conversation(const example *e, const th_chat_conversation *c, th_token_list *tokens,
+                                     th_text *marks)
 {
-    th_chat_text written = {0};
-    th_status status = th_chat_interpret(e->chat, messages, tools, prompt, marks != NULL, &written);
+    th_jinja_result written = {0};
+    th_status status = th_chat_render(e->chat, c, marks != NULL, &written);
     if (status == TH_OK)
         status = th_chat_encode_text(e->chat, e->tokenizer, &written, tokens, marks);
-    th_chat_text_free(&written);
+    th_jinja_result_free(&written);
     return name_source(e, status);
 }
 
-static th_status encode_conversation(const example *e, json_t *messages, json_t *tools)
+static th_status encode_messages(const example *e, const th_chat_conversation *given)
 {
-    if (e->chat->program)
-        return check_roles(e, messages, "messages") == TH_OK
-                   ? encode_by_program(e, messages, tools, false, e->tokens, e->marks)
-                   : th_error_code(e->ctx);
-    message_list list = {0};
-    const th_chat_options whole = {.all_thoughts = true};
-    th_status status = add_messages(e, messages, "messages", &list);
-    if (status == TH_OK)
-        status = name_source(
-            e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, &whole, e->tokens, e->marks));
-    free(list.message);
-    return status;
+    th_chat_conversation c = *given;
+    c.all_thoughts = true;
+    const th_status status = prepare(e, c.messages, "messages");
+    return status == TH_OK ? encode_conversation(e, &c, e->tokens, e->marks) : status;
 }
 
 /* -- prompt and completion -- */
@@ -186,48 +80,31 @@ static th_status mark_completion(const example *e, size_t from, const th_token_l
                : th_fail_memory(e->ctx, operation, count);
 }
 
-/* Encodes a prompt and a completion by the template's program. */
-static th_status encode_pair_by_program(const example *e, json_t *prompt, json_t *completion, json_t *tools)
+/* Encodes a prompt and a completion. given: the tools and variables. */
+static th_status encode_message_pair(const example *e, json_t *prompt, json_t *completion,
+                                     const th_chat_conversation *given)
 {
     th_token_list question = {0};
+    th_chat_conversation c = *given;
     const size_t from = e->tokens->count;
-    th_status status = check_roles(e, prompt, "prompt");
+    th_status status = prepare(e, prompt, "prompt");
     if (status == TH_OK)
-        status = check_roles(e, completion, "completion");
+        status = prepare(e, completion, "completion");
     json_t *all = json_array(); /* (json_copy loses elements silently if memory runs out) */
     if (status == TH_OK && (json_array_extend(all, prompt) != 0 || json_array_extend(all, completion) != 0))
         status = th_fail_memory(e->ctx, operation, json_array_size(prompt));
+    c.messages = prompt;
+    c.prompt = true;
     if (status == TH_OK)
-        status = encode_by_program(e, prompt, tools, true, &question, NULL);
+        status = encode_conversation(e, &c, &question, NULL);
+    c.messages = all;
+    c.prompt = false;
     if (status == TH_OK)
-        status = encode_by_program(e, all, tools, false, e->tokens, NULL);
+        status = encode_conversation(e, &c, e->tokens, NULL);
     if (status == TH_OK)
         status = mark_completion(e, from, &question);
     json_decref(all);
     th_token_list_free(&question);
-    return status;
-}
-
-static th_status encode_message_pair(const example *e, json_t *prompt, json_t *completion, json_t *tools)
-{
-    if (e->chat->program)
-        return encode_pair_by_program(e, prompt, completion, tools);
-    message_list list = {0};
-    th_token_list question = {0};
-    const size_t from = e->tokens->count;
-    const th_chat_options whole = {0};
-    th_status status = add_messages(e, prompt, "prompt", &list);
-    if (status == TH_OK)
-        status = name_source(e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, NULL, &question, NULL));
-    if (status == TH_OK)
-        status = add_messages(e, completion, "completion", &list);
-    if (status == TH_OK)
-        status =
-            name_source(e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, &whole, e->tokens, NULL));
-    if (status == TH_OK)
-        status = mark_completion(e, from, &question);
-    th_token_list_free(&question);
-    free(list.message);
     return status;
 }
 
@@ -240,8 +117,8 @@ static th_status encode_text(const example *e, const char *first, const char *se
     const char *eos = e->chat->eos;
     const size_t of_eos = strlen(eos), of_second = strlen(second);
     const bool ends = of_second >= of_eos && strcmp(second + of_second - of_eos, eos) == 0;
-    const bool joined = th_chat_append(&text, first, strlen(first)) && th_chat_append(&text, second, of_second) &&
-                        th_chat_append(&text, eos, ends ? 0 : of_eos);
+    const bool joined = th_jinja_append(&text, first, strlen(first)) && th_jinja_append(&text, second, of_second) &&
+                        th_jinja_append(&text, eos, ends ? 0 : of_eos);
     const th_status status = joined ? th_tokenizer_encode_document(e->tokenizer, text.bytes, text.count, e->tokens)
                                     : th_fail_memory(e->ctx, operation, of_second);
     th_text_free(&text);
@@ -277,15 +154,18 @@ static th_status encode_object(const example *e, const json_t *object)
 {
     json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt");
     json_t *completion = json_object_get(object, "completion"), *tools = json_object_get(object, "tools");
+    json_t *variables = json_object_get(object, "chat_template_kwargs");
     if (json_is_string(tools))
         return refuse(e, "\"tools\" is a text; it must be an array");
-    if (e->chat->program == NULL && json_array_size(tools) > 0)
-        return refuse(e, "the chat template is of a known kind, which does not write \"tools\"; remove them");
-    tools = json_array_size(tools) > 0 ? tools : NULL;
+    const th_chat_conversation c = {.messages = messages,
+                                    .tools = json_array_size(tools) > 0 ? tools : NULL,
+                                    .variables = json_is_null(variables) ? NULL : variables};
+    if (c.variables && th_chat_check_variables(e->ctx, "chat_template_kwargs", c.variables))
+        return name_source(e, th_error_code(e->ctx));
     if (messages && !json_is_null(messages))
-        return encode_conversation(e, messages, tools);
+        return encode_messages(e, &c);
     if (json_is_array(prompt) && json_is_array(completion))
-        return encode_message_pair(e, prompt, completion, tools);
+        return encode_message_pair(e, prompt, completion, &c);
     if (json_is_string(prompt) && json_is_string(completion))
         return encode_text_pair(e, json_string_value(prompt), json_string_value(completion));
     return encode_whole_text(e, json_string_value(json_object_get(object, "text")));

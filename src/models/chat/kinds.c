@@ -1,163 +1,90 @@
-/* The known kinds of chat templates, as data. */
+/* The kinds of chat templates: programs of our own that write what the templates of model families write. A kind has
+ * settings, and shares the rest of its program, a file of kinds/, with similar kinds. The blocks `generation` of a program
+ * enclose what counts for the loss, as in TRL's templates for training. */
+#include <string.h>
+
 #include "models/chat/chat.h"
+#include "models/core/context.h"
 
-#define IM(role)                                                                                                       \
-    {                                                                                                                  \
-        "<|im_start|>" role "\n", "<|im_end|>\n"                                                                       \
-    }
-#define CHATML                                                                                                         \
-    .system = IM("system"), .user = IM("user"), .assistant = IM("assistant"), .prompt = "<|im_start|>assistant\n",     \
-    .stop = "<|im_end|>"
-#define HEADER(role)                                                                                                   \
-    {                                                                                                                  \
-        "<|start_header_id|>" role "<|end_header_id|>\n\n", "<|eot_id|>"                                               \
-    }
-#define LLAMA_3                                                                                                        \
-    .user = HEADER("user"), .assistant = HEADER("assistant"),                                                          \
-    .prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n", .stop = "<|eot_id|>"
-#define DATED                                                                                                          \
-    {                                                                                                                  \
-        "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: " TH_DAY     \
-        "\n\n",                                                                                                        \
-            "<|eot_id|>"                                                                                               \
-    }
-#define GEMMA                                                                                                          \
-    .begin = TH_BOS, .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},                                             \
-    .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"}, .prompt = "<start_of_turn>model\n",                    \
-    .stop = "<end_of_turn>"
-#define PHI                                                                                                            \
-    .system = {"<|system|>\n", "<|end|>\n"}, .user = {"<|user|>\n", "<|end|>\n"},                                      \
-    .assistant = {"<|assistant|>\n", "<|end|>\n"}, .prompt = "<|assistant|>\n", .end = TH_EOS, .stop = "<|end|>"
+#include "chat_kinds.inc"
 
-#define MISTRAL_3                                                                                                      \
-    .begin = TH_BOS, .system = {"", "\n\n"}, .user = {"[INST] ", "[/INST]"}, .assistant = {" ", TH_EOS}, .prompt = "", \
-    .stop = TH_EOS
-#define TULU                                                                                                           \
-    .system = {"<|system|>\n", "\n"}, .user = {"<|user|>\n", "\n"}, .assistant = {"<|assistant|>\n", TH_EOS "\n"},     \
-    .prompt = "<|assistant|>\n", .stop = TH_EOS, .rules = TH_CHAT_LAST_OPEN
+#define SET(name, value) "{%- set " name " = " value " %}"
+#define YES(name) SET(name, "true")
+#define USUAL(text) SET("usual_system", "'" text "'")
+#define BOS SET("bos", "bos_token")
+#define DATED YES("dated") YES("first_system") YES("writes_tools")
+#define MISTRAL(gap, before, close, lead, tail)                                                                        \
+    SET("gap", "'" gap "'")                                                                                            \
+    SET("before", "'" before "'") SET("close", "'" close "'") SET("lead", "'" lead "'") SET("tail", "'" tail "'")
+#define LAST YES("alternates") YES("inside") YES("system_last") YES("writes_tools")
+#define LINES SET("newline", "'\\n'")
 
-const th_chat_kind th_chat_table[] = {
-    [TH_CHAT_PLAIN] = {.name = "plain",
-                       .system = {"", "\n\n"},
-                       .user = {"User: ", "\n\n"},
-                       .assistant = {"Assistant: ", TH_EOS "\n\n"},
-                       .prompt = "Assistant:",
-                       .stop = TH_EOS,
-                       .rules = TH_CHAT_LAST_OPEN | TH_CHAT_COUNTS_LEAD},
-    {.name = "chatml", CHATML},
-    {.name = "chatml-bos", CHATML, .begin = TH_BOS},
-    {.name = "qwen-1.5", CHATML, .default_system = "You are a helpful assistant"},
-    {.name = "qwen-2", CHATML, .default_system = "You are a helpful assistant."},
-    {.name = "qwen-2.5",
-     CHATML,
-     .default_system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
-     .rules = TH_CHAT_COUNTS_LEAD},
-    {.name = "qwen-2.5-math",
-     CHATML,
-     .default_system = "Please reason step by step, and put your final answer within \\boxed{}."},
-    {.name = "qwen-3", CHATML, .rules = TH_CHAT_THINKS},
-    {.name = "smollm-2",
-     CHATML,
-     .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
-    {.name = "smollm-3",
-     .user = IM("user"),
-     .assistant = IM("assistant"),
-     .prompt = "<|im_start|>assistant\n",
-     .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face.",
-     .stop = "<|im_end|>",
-     .rules = TH_CHAT_SMOLLM_3 | TH_CHAT_COUNTS_HEADER | TH_CHAT_ALWAYS_SYSTEM},
-    {.name = "llama-2",
-     .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
-     .user = {TH_BOS "[INST] ", " [/INST]"},
-     .assistant = {" ", " " TH_EOS},
-     .prompt = "",
-     .stop = TH_EOS,
-     .rules = TH_CHAT_TRIMS | TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_AS_IS | TH_CHAT_TRIMS_USER |
-              TH_CHAT_COUNTS_LEAD},
-    {.name = "llama-3", LLAMA_3, .begin = TH_BOS, .system = HEADER("system"), .rules = TH_CHAT_TRIMS},
-    {.name = "llama-3.1", LLAMA_3, .begin = TH_BOS, .system = DATED, .rules = TH_CHAT_TRIMS | TH_CHAT_ALWAYS_SYSTEM},
-    {.name = "llama-3.2",
-     LLAMA_3,
-     .begin = TH_BOS,
-     .system = DATED,
-     .rules = TH_CHAT_TRIMS | TH_CHAT_ALWAYS_SYSTEM | TH_CHAT_TODAY},
-    {.name = "mistral-1", /* of Mistral 7B Instruct 0.2 */
-     .begin = TH_BOS,
-     .user = {"[INST] ", " [/INST]"},
-     .assistant = {"", TH_EOS},
-     .prompt = "",
-     .stop = TH_EOS,
-     .rules = TH_CHAT_ALTERNATES | TH_CHAT_NO_SYSTEM},
-    {.name = "mistral-0.1", /* of Mistral 7B Instruct 0.1: a space after each answer */
-     .begin = TH_BOS,
-     .user = {"[INST] ", " [/INST]"},
-     .assistant = {"", TH_EOS " "},
-     .prompt = "",
-     .stop = TH_EOS,
-     .rules = TH_CHAT_ALTERNATES | TH_CHAT_NO_SYSTEM},
-    {.name = "mistral-1-system", /* the same with a system message */
-     .begin = TH_BOS,
-     .system = {"", "\n\n"},
-     .user = {" [INST] ", " [/INST]"},
-     .assistant = {" ", TH_EOS},
-     .prompt = "",
-     .stop = TH_EOS,
-     .rules = TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_AS_IS | TH_CHAT_COUNTS_LEAD},
-    {.name = "mistral-0.3",
-     MISTRAL_3,
-     .rules = TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_LAST | TH_CHAT_COUNTS_LEAD},
-    {.name = "mistral-0.3-trim", /* a later version of the same */
-     MISTRAL_3,
-     .rules =
-         TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_LAST | TH_CHAT_TRIMS_ANSWER | TH_CHAT_COUNTS_LEAD},
-    {.name = "mistral-nemo",
-     .begin = TH_BOS,
-     .system = {"", "\n\n"},
-     .user = {"[INST]", "[/INST]"},
-     .assistant = {"", TH_EOS},
-     .prompt = "",
-     .stop = TH_EOS,
-     .rules = TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_LAST},
-    {.name = "mistral-small",
-     .begin = TH_BOS,
-     .system = {"[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"},
-     .user = {"[INST]", "[/INST]"},
-     .assistant = {"", TH_EOS},
-     .prompt = "",
-     .stop = TH_EOS},
-    {.name = "gemma", GEMMA, .rules = TH_CHAT_TRIMS | TH_CHAT_ALTERNATES | TH_CHAT_NO_SYSTEM},
-    {.name = "gemma-3",
-     GEMMA,
-     .system = {"", "\n\n"},
-     .rules = TH_CHAT_TRIMS | TH_CHAT_ALTERNATES | TH_CHAT_SYSTEM_INSIDE | TH_CHAT_SYSTEM_AS_IS},
-    {.name = "phi-3", PHI},
-    {.name = "phi-3.5", PHI, .rules = TH_CHAT_SKIPS_EMPTY_SYSTEM},
-    {.name = "phi-3-medium", /* and the first versions of Phi-3 */
-     .begin = TH_BOS,
-     .user = {"<|user|>\n", "<|end|>\n<|assistant|>\n"},
-     .assistant = {"", "<|end|>\n"},
-     .prompt = "",
-     .stop = "<|end|>",
-     .rules = TH_CHAT_NO_SYSTEM},
-    {.name = "phi-4-mini",
-     .system = {"<|system|>", "<|end|>"},
-     .user = {"<|user|>", "<|end|>"},
-     .assistant = {"<|assistant|>", "<|end|>"},
-     .prompt = "<|assistant|>",
-     .end = TH_EOS,
-     .stop = "<|end|>"},
-    {.name = "olmo-2", TULU, .begin = TH_BOS},
-    {.name = "tulu", TULU},
-    {.name = "zephyr",
-     .system = {"<|system|>\n", TH_EOS "\n"},
-     .user = {"<|user|>\n", TH_EOS "\n"},
-     .assistant = {"<|assistant|>\n", TH_EOS "\n"},
-     .prompt = "<|assistant|>\n",
-     .stop = TH_EOS},
+static const th_chat_kind kinds[] = {
+    {"plain", "", kind_plain},
+    {"chatml", YES("writes_tools"), kind_chatml},
+    {"chatml-bos", BOS, kind_chatml},
+    {"qwen-1.5", USUAL("You are a helpful assistant"), kind_chatml},
+    {"qwen-2", USUAL("You are a helpful assistant.") YES("writes_tools"), kind_chatml},
+    {"qwen-2.5",
+     USUAL("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.") YES("counts_newline")
+         YES("writes_tools"),
+     kind_chatml},
+    {"qwen-2.5-math",
+     USUAL("Please reason step by step, and put your final answer within \\\\boxed{}.") YES("writes_tools"),
+     kind_chatml},
+    {"qwen-3", YES("thinks") YES("writes_tools"), kind_chatml},
+    {"smollm-2", USUAL("You are a helpful AI assistant named SmolLM, trained by Hugging Face"), kind_chatml},
+    {"smollm-3", YES("first_system"), kind_smollm_3},
+    {"llama-2", YES("alternates") YES("inside"), kind_llama_2},
+    {"llama-3", "", kind_llama_3},
+    {"llama-3.1", DATED SET("usual_date", "'26 Jul 2024'"), kind_llama_3},
+    {"llama-3.2", DATED, kind_llama_3},
+    {"mistral-1", /* of Mistral 7B Instruct 0.2 */
+     MISTRAL(" ", "", " [/INST]", "", "") YES("alternates") YES("no_system"), kind_mistral},
+    {"mistral-0.1", /* of Mistral 7B Instruct 0.1: a space after each answer */
+     MISTRAL(" ", "", " [/INST]", "", " ") YES("alternates") YES("no_system"), kind_mistral},
+    {"mistral-1-system", MISTRAL(" ", " ", " [/INST]", " ", "") YES("alternates") YES("inside"), kind_mistral},
+    {"mistral-0.3", MISTRAL(" ", "", "[/INST]", " ", "") LAST, kind_mistral},
+    {"mistral-0.3-trim", /* a later version of the same */
+     MISTRAL(" ", "", "[/INST]", " ", "") LAST YES("trims"), kind_mistral},
+    {"mistral-nemo", MISTRAL("", "", "[/INST]", "", "") LAST, kind_mistral},
+    {"mistral-small", MISTRAL("", "", "[/INST]", "", "") YES("system_tags"), kind_mistral},
+    {"gemma", YES("alternates") YES("no_system"), kind_gemma},
+    {"gemma-3", YES("alternates") YES("inside"), kind_gemma},
+    {"phi-3", LINES YES("last_end"), kind_phi},
+    {"phi-3.5", LINES YES("last_end") YES("skips_empty"), kind_phi},
+    {"phi-3-medium", /* and the first versions of Phi-3 */
+     LINES BOS YES("no_system") SET("answer", "'<|assistant|>\\n'"), kind_phi},
+    {"phi-4-mini", SET("newline", "''") YES("last_end") YES("tools_in_system"), kind_phi},
+    {"olmo-2", BOS, kind_tulu},
+    {"tulu", "", kind_tulu},
+    {"zephyr", "", kind_zephyr},
 };
-_Static_assert(sizeof th_chat_table / sizeof *th_chat_table == TH_CHAT_KINDS, "the number of kinds");
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const char *th_chat_kind_name(int index)
 {
-    return index >= 0 && index < TH_CHAT_KINDS ? th_chat_table[index].name : NULL;
+    return index >= 0 && index < KINDS ? kinds[index].name : NULL;
+}
+
+const th_chat_kind *th_chat_find_kind(const char *name)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (strcmp(name, kinds[i].name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+void th_chat_list_kinds(char text[TH_CHAT_LIST])
+{
+    text[0] = 0;
+    for (int i = 0; i < KINDS; i++)
+        th_append(text, TH_CHAT_LIST, "%s%s", i ? ", " : "", kinds[i].name);
+}
+
+bool th_chat_append_kind(const th_chat_kind *kind, th_text *text)
+{
+    const char *checks = (const char *)kind_checks, *body = (const char *)kind->body;
+    return th_jinja_append(text, kind->settings, strlen(kind->settings)) &&
+           th_jinja_append(text, checks, strlen(checks)) && th_jinja_append(text, body, strlen(body));
 }

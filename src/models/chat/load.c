@@ -1,5 +1,4 @@
 /* Creates chat templates from the files of a transformers folder, or from a GGUF file. */
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,9 +23,8 @@ typedef struct configuration {
 typedef struct folder {
     th_context *ctx;
     const char *path;
-    char name[TH_MAX_PATH + 32]; /* of the file that is read */
-    th_text jinja;               /* the template, if the folder has one */
-    bool has_template;
+    char name[TH_MAX_PATH + 128]; /* of the file that is read */
+    th_text jinja, tool_jinja;   /* the template, and the one for conversations with tools; without bytes: none */
 } folder;
 
 /* A file in memory. */
@@ -125,96 +123,131 @@ static const char *token_of(const json_t *token)
     return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
 }
 
-/* Returns the template of tokenizer_config.json: a text, or the one with the name "default" of several. NULL: none. */
-static const char *template_of(const json_t *value)
+/* -- templates -- */
+
+static const char usual_name[] = "default", tool_name[] = "tool_use"; /* of transformers */
+
+/* Returns the template of that name in chat_template, which is a text, or an array of names and texts; NULL: none. */
+static const char *find_template(const json_t *templates, const char *name)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach (value, i, one) {
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (name && strcmp(name, "default") == 0)
+    json_array_foreach (templates, i, one) {
+        const char *its_name = json_string_value(json_object_get(one, "name"));
+        if (its_name && strcmp(its_name, name) == 0)
             return json_string_value(json_object_get(one, "template"));
     }
-    return json_string_value(value);
+    return strcmp(name, usual_name) == 0 ? json_string_value(templates) : NULL;
 }
 
-/* Reads the template. Returns false with the error pending. */
-static bool read_template(folder *f, const configuration *config)
+/* Whether the folder has a file with the template of that name. Sets f->name. */
+static bool has_template_file(folder *f, const char *name)
+{
+    char file[128];
+    if (strcmp(name, usual_name) == 0)
+        return has_file(f, "chat_template.jinja");
+    if (strchr(name, '/') || strlen(name) > 60)
+        return false;
+    snprintf(file, sizeof file, "additional_chat_templates/%s.jinja", name);
+    return has_file(f, file);
+}
+
+/* Reads the template of that name, if the folder has it. Returns false with the error pending. */
+static bool read_template(folder *f, const configuration *config, const char *name, th_text *to)
 {
     contents file;
-    if (has_file(f, "chat_template.jinja")) {
-        f->has_template = read_file(f, MAX_TEMPLATE, &file);
-        const bool kept = f->has_template && th_chat_append(&f->jinja, file.text, file.size - 1);
+    if (has_template_file(f, name)) {
+        bool kept = read_file(f, MAX_TEMPLATE, &file);
+        if (kept && !th_jinja_append(to, file.text, file.size - 1)) {
+            th_fail_memory(f->ctx, operation, file.size);
+            kept = false;
+        }
         release_contents(f, &file);
         return kept;
     }
     (void)has_file(f, "tokenizer_config.json"); /* names it in messages */
-    const char *jinja = template_of(config->member[TEMPLATE]);
-    f->has_template = jinja != NULL;
-    return jinja == NULL || th_chat_append(&f->jinja, jinja, strlen(jinja));
+    const char *jinja = find_template(config->member[TEMPLATE], name);
+    if (jinja == NULL || th_jinja_append(to, jinja, strlen(jinja)))
+        return true;
+    th_fail_memory(f->ctx, operation, strlen(jinja));
+    return false;
 }
 
-/* Recognizes the template; without one it is plain. */
-static const th_chat_kind *find_kind(const folder *f)
+/* Refuses an array of templates of which none has the usual name. */
+static bool check_names(const folder *f, const json_t *templates)
 {
-    if (!f->has_template)
-        return &th_chat_table[TH_CHAT_PLAIN];
-    const th_chat_kind *kind = th_chat_recognize(f->jinja.bytes, f->jinja.count);
-    return kind ? kind : &th_chat_interpreted;
+    char list[300] = "", quoted[TH_QUOTED];
+    const json_t *one;
+    size_t i;
+    if (f->jinja.bytes || json_array_size(templates) == 0)
+        return true;
+    json_array_foreach (templates, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        th_append(list, sizeof list, "%s%s", i ? ", " : "", name ? th_quote(name, quoted) : "(no name)");
+    }
+    th_fail(f->ctx, TH_ERROR_FILE, operation,
+            "%.300s has the chat templates %s, and none is called default; name one of them", f->name, list);
+    return false;
 }
 
-/* Parses the template, which then writes the conversations. Returns NULL with the error pending. */
-static th_chat_template *interpret(const folder *f, const char *name, th_chat_template *chat)
+/* Reads the template with this name, and for NULL the usual one and the one for tools. Returns false with the error
+ * pending. */
+static bool read_templates(folder *f, const configuration *config, const char *name)
 {
-    chat->program = th_jinja_parse(f->ctx, operation, name, f->jinja.bytes, f->jinja.count);
-    chat->now = time(NULL);
-    if (chat->program)
-        chat->stop = th_chat_find_stop(chat);
-    if (!th_failed(f->ctx))
-        return chat;
-    th_chat_template_free(chat);
-    return NULL;
+    if (name)
+        return read_template(f, config, name, &f->jinja);
+    return read_template(f, config, tool_name, &f->tool_jinja) &&
+           read_template(f, config, usual_name, &f->jinja) && check_names(f, config->member[TEMPLATE]);
 }
 
-/* Reads the template and the texts of tokens from a GGUF file. Returns false with the error pending. */
-static bool read_gguf(folder *f, configuration *config)
+/* Reads the templates and the texts of tokens from a GGUF file. Returns false with the error pending. */
+static bool read_gguf(folder *f, configuration *config, const char *name)
 {
     snprintf(f->name, sizeof f->name, "%s", f->path);
-    const th_status status = th_gguf_read_chat(f->ctx, f->path, &f->jinja, &config->member[BOS], &config->member[EOS]);
-    f->has_template = f->jinja.count > 0;
-    return status == TH_OK;
-}
-
-/* Reads tokenizer_config.json and the template. Returns false with the error pending. */
-static bool read_folder(folder *f, configuration *config)
-{
-    if (th_gguf_is_file(f->path))
-        return read_gguf(f, config);
-    if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))
-        return false;
-    const bool read = read_template(f, config);
-    if (!read && th_error_code(f->ctx) == TH_OK)
-        th_fail_memory(f->ctx, operation, MAX_TEMPLATE);
+    const bool read = th_gguf_read_chat(f->ctx, f->path, &f->jinja, &f->tool_jinja, &config->member[BOS],
+                                        &config->member[EOS]) == TH_OK;
+    if (name == NULL)
+        return read;
+    const th_text usual = f->jinja; /* a file has two templates at most */
+    f->jinja = strcmp(name, tool_name) == 0 ? f->tool_jinja : (th_text){0};
+    f->tool_jinja = usual;
     return read;
 }
 
-/* Creates the template from the files. name: the kind's name; NULL: the kind is recognized. The caller releases both
- * configurations and the text. */
-static th_chat_template *make_template(folder *f, const char *name, configuration *config, configuration *map)
+/* Reads tokenizer_config.json and the templates. Returns false with the error pending. */
+static bool read_folder(folder *f, configuration *config, const char *name)
 {
-    if (!read_folder(f, config))
-        return NULL;
-    char jinja_name[sizeof f->name];
-    snprintf(jinja_name, sizeof jinja_name, "%s", f->name);
-    const th_chat_kind *kind = name ? th_chat_find_kind(f->ctx, name) : find_kind(f);
-    if (kind == NULL || (has_file(f, "special_tokens_map.json") && !read_configuration(f, map)))
-        return NULL;
+    if (th_gguf_is_file(f->path))
+        return read_gguf(f, config, name);
+    if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))
+        return false;
+    return read_templates(f, config, name);
+}
+
+/* Creates the template from what was read. */
+static th_chat_template *make_template(folder *f, const th_chat_kind *kind, const char *name, const configuration *config,
+                                       const configuration *map)
+{
+    char list[TH_CHAT_LIST], quoted[TH_QUOTED];
     const char *bos = token_of(config->member[BOS]), *eos = token_of(config->member[EOS]);
-    th_chat_template *chat = th_chat_template_make(f->ctx, kind, bos ? bos : token_of(map->member[BOS]),
-                                                   eos ? eos : token_of(map->member[EOS]));
-    if (chat && kind->rules & TH_CHAT_SMOLLM_3 && f->has_template)
-        chat->thinking = th_chat_smollm_system_text(f->ctx, f->jinja.bytes);
-    return chat && kind == &th_chat_interpreted ? interpret(f, jinja_name, chat) : chat;
+    bos = bos ? bos : token_of(map->member[BOS]);
+    eos = eos ? eos : token_of(map->member[EOS]);
+    if (kind == NULL && name == NULL && f->jinja.bytes == NULL)
+        kind = th_chat_find_kind("plain");
+    if (kind)
+        return th_chat_template_of_kind(f->ctx, kind, bos, eos);
+    if (f->jinja.bytes)
+        return th_chat_template_make(f->ctx, &(th_chat_source){.kind = th_chat_jinja,
+                                                               .name = f->name,
+                                                               .text = f->jinja,
+                                                               .tool_text = name ? (th_text){0} : f->tool_jinja,
+                                                               .bos = bos,
+                                                               .eos = eos});
+    th_chat_list_kinds(list);
+    th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
+            "the kind %s is unknown, and %.200s has no template of this name; the known kinds are %s",
+            th_quote(name, quoted), f->path, list);
+    return NULL;
 }
 
 /* Checks the arguments. */
@@ -228,14 +261,24 @@ static bool usable_path(th_context *ctx, const char *path)
     return false;
 }
 
-th_chat_template *th_chat_template_load_as(th_context *ctx, const char *path, const char *kind)
+static void release_folder(folder *f)
+{
+    th_text_free(&f->jinja);
+    th_text_free(&f->tool_jinja);
+}
+
+th_chat_template *th_chat_template_load_as(th_context *ctx, const char *path, const char *name)
 {
     if (!usable_path(ctx, path))
         return NULL;
-    folder f = {.ctx = ctx, .path = path};
+    const th_chat_kind *kind = name ? th_chat_find_kind(name) : NULL;
+    folder f = {.ctx = ctx, .path = path}, tokens = {.ctx = ctx, .path = path};
     configuration config = {{NULL}}, map = {{NULL}};
-    th_chat_template *chat = make_template(&f, kind, &config, &map);
-    th_text_free(&f.jinja);
+    th_chat_template *chat = NULL;
+    if (read_folder(&f, &config, name) &&
+        (!has_file(&tokens, "special_tokens_map.json") || read_configuration(&tokens, &map)))
+        chat = make_template(&f, kind, name, &config, &map);
+    release_folder(&f);
     release_configuration(&config);
     release_configuration(&map);
     return chat;
@@ -246,17 +289,45 @@ th_chat_template *th_chat_template_load(th_context *ctx, const char *path)
     return th_chat_template_load_as(ctx, path, NULL);
 }
 
-th_status th_chat_template_text(th_context *ctx, const char *path, th_text *text)
+/* Appends the program of a kind without the tags of its generation blocks, which only some programs know. Returns false
+ * if out of memory. */
+static bool append_kind(const th_chat_kind *kind, th_text *text)
+{
+    static const char *const tags[] = {"{%- generation %}", "{%- endgeneration %}"};
+    th_text whole = {0};
+    bool complete = th_chat_append_kind(kind, &whole);
+    for (const char *at = whole.bytes; complete && *at;) {
+        const char *tag = strstr(at, tags[0]), *end = strstr(at, tags[1]);
+        const char *next = tag && (end == NULL || tag < end) ? tag : end;
+        complete = th_jinja_append(text, at, next ? (size_t)(next - at) : strlen(at));
+        at = next ? next + strlen(tags[next == end]) : "";
+    }
+    th_text_free(&whole);
+    return complete;
+}
+
+th_status th_chat_template_text_as(th_context *ctx, const char *path, const char *name, th_text *text)
 {
     if (!usable_path(ctx, path))
         return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
     if (text == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
+    const th_chat_kind *kind = name ? th_chat_find_kind(name) : NULL;
     folder f = {.ctx = ctx, .path = path};
     configuration config = {{NULL}};
-    if (read_folder(&f, &config) && f.has_template && !th_chat_append(text, f.jinja.bytes, f.jinja.count))
-        th_fail_memory(ctx, operation, f.jinja.count);
-    th_text_free(&f.jinja);
+    bool complete = true;
+    if (kind)
+        complete = append_kind(kind, text);
+    else if (read_folder(&f, &config, name) && f.jinja.bytes)
+        complete = th_jinja_append(text, f.jinja.bytes, f.jinja.count);
+    if (!complete)
+        th_fail_memory(ctx, operation, MAX_TEMPLATE);
+    release_folder(&f);
     release_configuration(&config);
     return th_error_code(ctx);
+}
+
+th_status th_chat_template_text(th_context *ctx, const char *path, th_text *text)
+{
+    return th_chat_template_text_as(ctx, path, NULL, text);
 }

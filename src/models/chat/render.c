@@ -1,190 +1,296 @@
-/* Writes the text of a conversation by the data of its kind, and notes the parts that count for the loss. */
+/* Writes conversations by the program of a template, and finds the parts that count for the loss. */
 #include <string.h>
 
-#include "models/chat/writer.h"
+#include "models/chat/chat.h"
 #include "models/core/context.h"
+#include "models/core/files.h"
+#include "models/files/json.h"
 #include "models/text/grow.h"
 
 static const char operation[] = "chat_write";
 
-/* -- messages -- */
+typedef struct rendering {
+    const th_chat_template *chat;
+    const th_chat_conversation *conversation;
+    const th_jinja *program;
+} rendering;
 
-static void begin_span(th_chat_writer *w)
+/* -- variables -- */
+
+/* The variables that the library sets. */
+static const char *const reserved[] = {"messages", "tools", "add_generation_prompt"};
+
+th_status th_chat_check_variables(th_context *ctx, const char *name, const json_t *variables)
 {
-    th_chat_text *to = w->to;
-    if (!TH_GROW(to->span, to->capacity, to->spans + 1)) {
-        w->failed = true;
-        return;
-    }
-    const size_t at = to->text.count;
-    to->span[to->spans++] = (th_chat_span){th_chat_has_rule(w, TH_CHAT_COUNTS_LEAD) && at > 0 ? at - 1 : at, 0};
-}
-
-static void end_span(th_chat_writer *w)
-{
-    if (!w->failed)
-        w->to->span[w->to->spans - 1].end = w->to->text.count;
-}
-
-/* Returns the content of a system message that comes first; NULL without one. */
-static const char *leading_system_text(const th_chat_message *messages)
-{
-    return strcmp(messages[0].role, "system") == 0 ? messages[0].content : NULL;
-}
-
-static void put_answer(th_chat_writer *w, const th_chat_message *messages, size_t count, size_t i, bool prompt)
-{
-    if (th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
-        begin_span(w);
-    th_chat_put_template_text(w, w->kind->assistant.before);
-    if (!th_chat_has_rule(w, TH_CHAT_COUNTS_HEADER))
-        begin_span(w);
-    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-        th_chat_put_smollm_answer(w, leading_system_text(messages), messages[i].content);
-    else if (th_chat_has_rule(w, TH_CHAT_THINKS))
-        th_chat_put_thoughts(w, messages, count, i);
-    else
-        th_chat_put_string(w, th_chat_content(w, &messages[i]));
-    const bool open = th_chat_has_rule(w, TH_CHAT_LAST_OPEN) && i + 1 == count;
-    th_chat_put_template_text(w, open ? TH_EOS : w->kind->assistant.after);
-    if (i + 1 == count && !prompt)
-        th_chat_put_template_text(w, w->kind->end);
-    end_span(w);
-}
-
-/* Writes a message of the user. system: the system message that belongs inside; NULL: none. */
-static void put_question(th_chat_writer *w, const th_chat_message *message, const th_chat_message *system)
-{
-    th_chat_put_template_text(w, w->kind->user.before);
-    const size_t begin = w->to->text.count;
-    if (system) {
-        th_chat_put_template_text(w, w->kind->system.before);
-        th_chat_put_string(w, th_chat_content(w, system));
-        th_chat_put_template_text(w, w->kind->system.after);
-    }
-    const th_chat_string raw = {message->content, strlen(message->content)};
-    th_chat_put_string(w, system && th_chat_has_rule(w, TH_CHAT_TRIMS_USER) ? raw : th_chat_content(w, message));
-    if (th_chat_has_rule(w, TH_CHAT_TRIMS_USER) &&
-        !w->failed) { /* white space at the beginning only comes from the system's text */
-        const th_chat_string all = {w->to->text.bytes + begin, w->to->text.count - begin};
-        w->to->text.count = (size_t)(th_chat_trim(all).at + th_chat_trim(all).count - w->to->text.bytes);
-    }
-    th_chat_put_template_text(w, w->kind->user.after);
-}
-
-static void put_system(th_chat_writer *w, th_chat_string content)
-{
-    if (content.count == 0 && th_chat_has_rule(w, TH_CHAT_SKIPS_EMPTY_SYSTEM))
-        return;
-    th_chat_put_template_text(w, w->kind->system.before);
-    th_chat_put_string(w, content);
-    th_chat_put_template_text(w, w->kind->system.after);
-}
-
-static bool has_role(const th_chat_message *message, const char *role)
-{
-    return strcmp(message->role, role) == 0;
-}
-
-static void put_messages(th_chat_writer *w, const th_chat_message *messages, size_t count, bool prompt)
-{
-    const char *usual = w->kind->default_system;
-    const bool inside = th_chat_has_rule(w, TH_CHAT_SYSTEM_INSIDE), system = has_role(&messages[0], "system");
-    const size_t holder = th_chat_has_rule(w, TH_CHAT_SYSTEM_LAST) ? count - 1 : 1; /* of the system's text */
-    th_chat_put_template_text(w, w->kind->begin);
-    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-        th_chat_put_smollm_system(w, leading_system_text(messages));
-    else if (!system && (usual || th_chat_has_rule(w, TH_CHAT_ALWAYS_SYSTEM)))
-        put_system(w, (th_chat_string){usual ? usual : "", usual ? strlen(usual) : 0});
-    for (size_t i = 0; i < count && !w->failed; i++)
-        if (has_role(&messages[i], "assistant"))
-            put_answer(w, messages, count, i, prompt);
-        else if (has_role(&messages[i], "user"))
-            put_question(w, &messages[i], inside && system && i == holder ? &messages[0] : NULL);
-        else if (!inside && !th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-            put_system(w, th_chat_content(w, &messages[i]));
-    if (prompt) {
-        th_chat_put_template_text(w, w->kind->prompt);
-        if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3))
-            th_chat_put_smollm_answer(w, leading_system_text(messages), NULL);
-    } else if (!has_role(&messages[count - 1], "assistant"))
-        th_chat_put_template_text(w, w->kind->end);
-}
-
-/* -- checks -- */
-
-static th_status refuse(const th_chat_writer *w, size_t message, const char *reason)
-{
-    return th_fail(w->chat->ctx, TH_ERROR_VALUE, operation, "message %zu: %s (chat template %s)", message + 1, reason,
-                   w->kind->name);
-}
-
-static th_status check_message(const th_chat_writer *w, const th_chat_message *messages, size_t i)
-{
-    const th_chat_message *m = &messages[i];
-    char quoted[TH_QUOTED], reason[160];
-    if (m->role == NULL || m->content == NULL)
-        return refuse(w, i, "the role or the content is NULL");
-    const bool system = has_role(m, "system");
-    if (!system && !has_role(m, "user") && !has_role(m, "assistant")) {
-        snprintf(reason, sizeof reason, "the role is \"%s\"; it must be system, user or assistant",
-                 th_quote(m->role, quoted));
-        return refuse(w, i, reason);
-    }
-    if (system && th_chat_has_rule(w, TH_CHAT_NO_SYSTEM))
-        return refuse(w, i, "the model does not know system messages; put the text into the first message of the user");
-    if (system && i > 0 && (w->kind->rules & (TH_CHAT_ALTERNATES | TH_CHAT_ALWAYS_SYSTEM)))
-        return refuse(w, i, "only the first message may be a system message");
-    const size_t turn = i - (has_role(&messages[0], "system") ? 1 : 0);
-    if (!system && th_chat_has_rule(w, TH_CHAT_ALTERNATES) && has_role(m, "user") != (turn % 2 == 0))
-        return refuse(w, i, "user and assistant must alternate, beginning with the user");
+    if (!json_is_object(variables))
+        return th_fail(ctx, TH_ERROR_VALUE, name, "the variables must be an object, such as {\"enable_thinking\": false}");
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (json_object_get(variables, reserved[i]))
+            return th_fail(ctx, TH_ERROR_VALUE, name, "the variable %s is set by the library", reserved[i]);
     return TH_OK;
 }
 
-static th_status check_conversation(const th_chat_writer *w, const th_chat_message *messages, size_t count)
+/* Returns a copy of a message without the members that are null. NULL if memory runs out. (json_copy then loses members
+ * silently.) */
+static json_t *clean_message(const json_t *message)
 {
+    json_t *clean = json_object(), *value;
+    bool complete = clean != NULL;
+    const char *key;
+    json_object_foreach ((json_t *)(uintptr_t)message, key, value)
+        complete = complete && (json_is_null(value) || json_object_set(clean, key, value) == 0);
+    if (complete)
+        return clean;
+    json_decref(clean);
+    return NULL;
+}
+
+/* Adds a token, unless it is missing. */
+static bool add_token(json_t *variables, const char *name, const char *token)
+{
+    return token[0] == 0 || th_json_add(variables, name, json_string(token));
+}
+
+static bool add_all(json_t *variables, const json_t *more)
+{
+    return more == NULL || json_object_update(variables, (json_t *)(uintptr_t)more) == 0;
+}
+
+/* Returns the variables for the first `count` messages; NULL if out of memory. Later ones replace earlier ones, as in
+ * transformers. */
+static json_t *make_variables(const rendering *r, size_t count, bool prompt)
+{
+    const th_chat_conversation *c = r->conversation;
+    json_t *variables = json_object(), *messages = json_array();
+    bool made = variables && messages;
+    for (size_t i = 0; made && i < count; i++)
+        made = json_array_append_new(messages, clean_message(json_array_get(c->messages, i))) == 0;
+    made = made && th_json_add(variables, "documents", json_null()) &&
+           add_token(variables, "bos_token", r->chat->bos) && add_token(variables, "eos_token", r->chat->eos) &&
+           (!c->all_thoughts || th_json_add(variables, "all_thoughts", json_true())) &&
+           add_all(variables, r->chat->variables) && add_all(variables, c->variables) &&
+           json_object_set(variables, "messages", messages) == 0 &&
+           th_json_add(variables, "add_generation_prompt", json_boolean(prompt)) &&
+           th_json_add(variables, "tools", c->tools ? json_incref(c->tools) : json_null());
+    json_decref(messages);
+    if (!made)
+        json_decref(variables);
+    return made ? variables : NULL;
+}
+
+static th_status render(const rendering *r, size_t count, bool prompt, th_jinja_result *result)
+{
+    json_t *variables = make_variables(r, count, prompt);
+    if (variables == NULL)
+        return th_fail_memory(r->chat->ctx, operation, count);
+    const th_status status = th_jinja_render(r->program, operation, variables, r->chat->now, NULL, result);
+    json_decref(variables);
+    return status;
+}
+
+/* -- the parts that count -- */
+
+/* Returns the name of the kind that writes a text; NULL: none. */
+static const char *find_kind(const rendering *r, const th_text *text)
+{
+    th_context *ctx = r->chat->ctx;
+    const char *name = NULL;
+    for (int i = 0; name == NULL && th_chat_kind_name(i); i++) {
+        th_jinja_result written = {0};
+        th_chat_template *chat =
+            th_chat_template_of_kind(ctx, th_chat_find_kind(th_chat_kind_name(i)), r->chat->bos, r->chat->eos);
+        if (chat && th_chat_render(chat, r->conversation, false, &written) == TH_OK &&
+            written.text.count == text->count && memcmp(written.text.bytes, text->bytes, text->count) == 0)
+            name = th_chat_kind_name(i);
+        th_error_clear(ctx);
+        th_chat_template_free(chat);
+        th_jinja_result_free(&written);
+    }
+    return name;
+}
+
+/* Refuses a conversation in which a shorter text is not the beginning of a longer one. whole: the conversation's text. */
+static th_status check_beginning(const rendering *r, const th_text *shorter, const th_text *longer, size_t answer,
+                                 const char *what, const th_text *whole)
+{
+    size_t same = 0;
+    char quoted[2][TH_QUOTED], part[2][41], advice[120] = "";
+    while (same < shorter->count && same < longer->count && shorter->bytes[same] == longer->bytes[same])
+        same++;
+    if (same == shorter->count)
+        return TH_OK;
+    const char *kind = find_kind(r, whole);
+    if (kind)
+        snprintf(advice, sizeof advice, ", or the kind %s, which writes the same text", kind);
+    snprintf(part[0], sizeof part[0], "%s", shorter->bytes + same);
+    snprintf(part[1], sizeof part[1], "%s", longer->bytes + same);
+    return th_fail(r->chat->ctx, TH_ERROR_VALUE, operation,
+                   "the answer in message %zu cannot be marked, because %s: after %zu equal bytes one text has \"%s\", "
+                   "the other \"%s\". Use a template with {%% generation %%} blocks%s",
+                   answer + 1, what, same, th_quote(part[0], quoted[0]), th_quote(part[1], quoted[1]), advice);
+}
+
+/* Adds the part of the answer in message i: what follows its prompt in the text through it. */
+static th_status mark_answer(const rendering *r, size_t i, th_jinja_result *to)
+{
+    th_jinja_result prompt = {0}, through = {0};
+    th_status status = render(r, i, true, &prompt);
+    if (status == TH_OK)
+        status = render(r, i + 1, false, &through);
+    if (status == TH_OK)
+        status = check_beginning(r, &prompt.text, &through.text, i, "its prompt is not the beginning of its text",
+                                 &to->text);
+    if (status == TH_OK)
+        status = check_beginning(r, &through.text, &to->text, i, "the messages after it change its text", &to->text);
+    if (status == TH_OK && !TH_GROW(to->span, to->capacity, to->spans + 1))
+        status = th_fail_memory(r->chat->ctx, operation, to->spans);
+    if (status == TH_OK)
+        to->span[to->spans++] = (th_jinja_span){prompt.text.count, through.text.count};
+    th_jinja_result_free(&prompt);
+    th_jinja_result_free(&through);
+    return status;
+}
+
+static th_status mark_answers(const rendering *r, th_jinja_result *to)
+{
+    th_status status = TH_OK;
+    for (size_t i = 0; i < json_array_size(r->conversation->messages) && status == TH_OK; i++) {
+        const char *role = json_string_value(json_object_get(json_array_get(r->conversation->messages, i), "role"));
+        if (role && strcmp(role, "assistant") == 0)
+            status = mark_answer(r, i, to);
+    }
+    return status;
+}
+
+th_status th_chat_render(const th_chat_template *chat, const th_chat_conversation *c, bool marks, th_jinja_result *to)
+{
+    const rendering r = {chat, c, c->tools && chat->tool_program ? chat->tool_program : chat->program};
+    const th_status status = render(&r, json_array_size(c->messages), c->prompt, to);
+    return status == TH_OK && marks && !th_jinja_marks_answers(r.program) ? mark_answers(&r, to) : status;
+}
+
+/* -- messages of the caller -- */
+
+/* Appends a message to a list. Returns false if out of memory. */
+static bool add_message(json_t *list, const th_chat_message *message)
+{
+    json_t *object = json_object();
+    const bool complete = th_json_add(object, "role", json_string_nocheck(message->role)) &&
+                          th_json_add(object, "content", json_string_nocheck(message->content));
+    return json_array_append_new(list, object) == 0 && complete;
+}
+
+th_status th_chat_render_messages(const th_chat_template *chat, const th_chat_message *messages, size_t count,
+                                  const th_chat_options *options, bool marks, th_jinja_result *to)
+{
+    json_t *list = json_array();
+    th_status status = TH_OK;
     if (messages == NULL || count == 0)
-        return th_fail(w->chat->ctx, TH_ERROR_VALUE, operation, "the conversation has no messages");
-    for (size_t i = 0; i < count; i++)
-        if (check_message(w, messages, i) != TH_OK)
-            return th_error_code(w->chat->ctx);
-    if (count == 1 && has_role(&messages[0], "system") && th_chat_has_rule(w, TH_CHAT_SYSTEM_INSIDE))
-        return refuse(w, 0, "the system message needs a message of the user after it");
-    if (has_role(&messages[0], "system") && !has_role(&messages[count - 1], "user") &&
-        th_chat_has_rule(w, TH_CHAT_SYSTEM_LAST))
-        return refuse(w, 0,
-                      "the template leaves a system message out when the conversation ends with an answer; put the "
-                      "text into the first message of the user");
-    if (th_chat_has_rule(w, TH_CHAT_SMOLLM_3) && !th_chat_can_write_smollm(w, leading_system_text(messages)))
-        return refuse(w, 0, "without the template's file, SmolLM 3 needs a system message, such as /no_think");
-    return TH_OK;
+        status = th_fail(chat->ctx, TH_ERROR_VALUE, operation, "the conversation has no messages");
+    for (size_t i = 0; i < count && status == TH_OK; i++)
+        if (messages[i].role == NULL || messages[i].content == NULL || !th_is_utf8(messages[i].role) ||
+            !th_is_utf8(messages[i].content))
+            status = th_fail(chat->ctx, TH_ERROR_VALUE, operation,
+                             "message %zu: the role or the content is NULL or not UTF-8", i + 1);
+        else if (!add_message(list, &messages[i]))
+            status = th_fail_memory(chat->ctx, operation, count);
+    const th_chat_conversation conversation = {
+        .messages = list, .prompt = options ? options->prompt : true, .all_thoughts = options && options->all_thoughts};
+    if (status == TH_OK)
+        status = th_chat_render(chat, &conversation, marks, to);
+    json_decref(list);
+    return status;
 }
 
-th_status th_chat_render(const th_chat_template *chat, const th_chat_message *messages, size_t count,
-                         const th_chat_options *options, bool marks, th_chat_text *to)
+/* Appends a text that was written. Takes ownership of it. */
+static th_status append_written(const th_chat_template *chat, th_status status, th_jinja_result *written, th_text *text)
 {
-    const th_chat_options usual = {.prompt = true}, given = options ? *options : usual;
-    if (chat->program)
-        return th_chat_interpret_messages(chat, messages, count, given.prompt, marks, to);
-    th_chat_writer w = {.chat = chat, .kind = chat->kind, .to = to, .all_thoughts = given.all_thoughts};
-    if (check_conversation(&w, messages, count) != TH_OK)
-        return th_error_code(chat->ctx);
-    w.failed = !th_chat_append(&to->text, "", 0);
-    put_messages(&w, messages, count, given.prompt);
-    return w.failed ? th_fail_memory(chat->ctx, operation, to->text.count) : TH_OK;
+    if (status == TH_OK && !th_jinja_append(text, written->text.bytes, written->text.count))
+        status = th_fail_memory(chat->ctx, operation, written->text.count);
+    th_jinja_result_free(written);
+    return status;
+}
+
+/* Checks the template and the text of a call. */
+static th_status check_call(const th_chat_template *chat, const th_text *text)
+{
+    if (!th_chat_usable(chat, operation))
+        return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
+    return text ? TH_OK : th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
 }
 
 th_status th_chat_write(const th_chat_template *chat, const th_chat_message *messages, size_t count,
                         const th_chat_options *options, th_text *text)
 {
-    if (!th_chat_usable(chat, operation))
-        return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
-    if (text == NULL)
-        return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
-    th_chat_text written = {0};
-    th_status status = th_chat_render(chat, messages, count, options, false, &written);
-    if (status == TH_OK && !th_chat_append(text, written.text.bytes, written.text.count))
-        status = th_fail_memory(chat->ctx, operation, written.text.count);
-    th_chat_text_free(&written);
+    th_jinja_result written = {0};
+    const th_status status = check_call(chat, text);
+    return status == TH_OK ? append_written(chat, th_chat_render_messages(chat, messages, count, options, false, &written),
+                                            &written, text)
+                           : status;
+}
+
+th_status th_chat_write_json(const th_chat_template *chat, const char *json, size_t bytes, const th_chat_options *options,
+                             th_text *text)
+{
+    char problem[TH_PROBLEM];
+    th_status status = check_call(chat, text);
+    if (status != TH_OK || json == NULL)
+        return status == TH_OK ? th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the conversation is NULL") : status;
+    const th_json_source source = {chat->ctx, operation, "the conversation"};
+    const th_json_limits limits = {.bytes = TH_MAX_EXAMPLE, .depth = TH_EXAMPLE_DEPTH};
+    json_t *object = th_json_read(&source, json, bytes, &limits), *tools = json_object_get(object, "tools");
+    th_chat_conversation c = {.messages = json_object_get(object, "messages"),
+                              .tools = json_array_size(tools) > 0 ? tools : NULL,
+                              .variables = json_object_get(object, "chat_template_kwargs"),
+                              .prompt = options ? options->prompt : true,
+                              .all_thoughts = options && options->all_thoughts};
+    th_jinja_result written = {0};
+    status = th_error_code(chat->ctx);
+    if (status == TH_OK && c.variables)
+        status = th_chat_check_variables(chat->ctx, operation, c.variables);
+    if (status == TH_OK && !th_chat_prepare(chat, c.messages, "messages", problem))
+        status = problem[0] ? th_fail(chat->ctx, TH_ERROR_VALUE, operation, "%s", problem)
+                            : th_fail_memory(chat->ctx, operation, bytes);
+    if (status == TH_OK)
+        status = append_written(chat, th_chat_render(chat, &c, false, &written), &written, text);
+    json_decref(object);
     return status;
+}
+
+/* -- the end of an answer -- */
+
+/* Returns a copy of the tag at the beginning of a text; NULL if it has none, or if it is eos. */
+static char *copy_tag(const th_chat_template *chat, const char *text)
+{
+    const size_t count = *text == '<' ? strcspn(text, ">") + 1 : 0, of_eos = strlen(chat->eos);
+    if (count < 2 || count > strlen(text) || (of_eos > 0 && strncmp(text, chat->eos, of_eos) == 0))
+        return NULL;
+    char *tag = th_allocate(chat->ctx, count + 1);
+    if (tag) {
+        memcpy(tag, text, count);
+        tag[count] = 0;
+    }
+    return tag;
+}
+
+char *th_chat_find_stop(const th_chat_template *chat)
+{
+    static const char mark[] = "zqxjkv";
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant",
+                                 "content", mark);
+    json_t *variables = json_pack("{s:b}", "enable_thinking", 0); /* SmolLM 3 then needs no system message */
+    const th_chat_conversation conversation = {.messages = messages, .variables = variables};
+    th_jinja_result written = {0};
+    char *stop = NULL;
+    const th_status status = messages && variables ? th_chat_render(chat, &conversation, false, &written)
+                                                   : th_fail_memory(chat->ctx, operation, sizeof written);
+    const char *end = status == TH_OK ? strstr(written.text.bytes, mark) : NULL;
+    if (end)
+        stop = copy_tag(chat, end + sizeof mark - 1 + strspn(end + sizeof mark - 1, " \n"));
+    if (status == TH_ERROR_VALUE)
+        th_error_clear(chat->ctx); /* a template may refuse this conversation */
+    th_jinja_result_free(&written);
+    json_decref(messages);
+    json_decref(variables);
+    return stop;
 }

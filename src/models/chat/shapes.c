@@ -460,8 +460,11 @@ json_t *th_example_read(th_context *ctx, json_t *object, char problem[TH_PROBLEM
     problem[0] = 0;
     json_t *example = read_form(ctx, object, problem), *tools = json_object_get(object, "tools");
     bool complete = example != NULL;
+    json_t *variables = json_object_get(object, "chat_template_kwargs");
     if (complete && tools && example != object)
         complete = json_object_set(example, "tools", tools) == 0;
+    if (complete && variables && example != object)
+        complete = json_object_set(example, "chat_template_kwargs", variables) == 0;
     if (complete && json_is_string(tools))
         example = with_tools(ctx, example, json_string_value(tools));
     if (complete && example && th_error_code(ctx) == TH_OK)

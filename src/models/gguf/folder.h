@@ -20,8 +20,10 @@ th_module *th_gguf_load_as_folder(th_context *ctx, const char *operation, const 
                                   const th_folder_load_options *options);
 /* Reads the weights into a model. */
 th_status th_gguf_load_into(th_module *model, const char *operation, const char *path);
-/* Appends the chat template to jinja, if the file has one. Sets *begin and *end to the texts of the tokens that begin
- * and end a text; NULL: the file has no such token. The caller releases them with json_decref. */
-th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, json_t **begin, json_t **end);
+/* Appends the chat template to jinja, and the one for conversations with tools to tool_jinja, if the file has them. Sets
+ * *begin and *end to the texts of the tokens that begin and end a text; NULL: the file has no such token. The caller
+ * releases them with json_decref. */
+th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, th_text *tool_jinja, json_t **begin,
+                            json_t **end);
 
 #endif

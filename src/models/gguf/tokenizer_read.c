@@ -467,18 +467,23 @@ static json_t *token_json(const th_gguf *file, const char *key)
     return text_json(&r, "token", id, text, bytes);
 }
 
-th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, json_t **begin, json_t **end)
+static void read_template(const th_gguf *file, const char *key, th_text *text)
 {
-    static const char operation[] = "chat_template";
-    th_gguf file;
     const char *found = NULL;
     size_t bytes = 0;
+    if (th_gguf_text(file, key, &found, &bytes) && bytes > 0 && !th_text_append(text, found, bytes))
+        (void)th_fail_memory(file->ctx, "chat_template", bytes);
+}
+
+th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, th_text *tool_jinja, json_t **begin,
+                            json_t **end)
+{
+    th_gguf file;
     *begin = *end = NULL;
-    if (!th_gguf_open(&file, ctx, operation, path))
+    if (!th_gguf_open(&file, ctx, "chat_template", path))
         return th_error_code(ctx);
-    if (th_gguf_text(&file, "tokenizer.chat_template", &found, &bytes) && bytes > 0 &&
-        !th_text_append(jinja, found, bytes))
-        (void)th_fail_memory(ctx, operation, bytes);
+    read_template(&file, "tokenizer.chat_template", jinja);
+    read_template(&file, "tokenizer.chat_template.tool_use", tool_jinja);
     *begin = token_json(&file, TH_GGUF_BEGIN_TOKEN);
     *end = token_json(&file, TH_GGUF_END_TOKEN);
     th_gguf_close(&file);

@@ -43,4 +43,7 @@ typedef struct th_jinja_limits {
 th_status th_jinja_render(const th_jinja *program, const char *operation, const json_t *variables, time_t now,
                           const th_jinja_limits *limits, th_jinja_result *result);
 
+/* Appends bytes, followed by NUL. Returns false if out of memory. */
+bool th_jinja_append(th_text *text, const char *bytes, size_t count);
+
 #endif

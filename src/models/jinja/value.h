@@ -186,8 +186,6 @@ size_t th_jinja_byte_of(const th_jinja_string *string, size_t index);
 
 /* -- text -- */
 
-/* Appends bytes, followed by NUL. Returns false if out of memory. */
-bool th_jinja_append(th_text *text, const char *bytes, size_t count);
 /* Appends to the output. */
 void th_jinja_write(th_jinja_run *run, const char *bytes, size_t count);
 /* Appends formatted numbers or names of at most 200 bytes. */

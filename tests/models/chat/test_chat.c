@@ -120,12 +120,7 @@ static void check_smollm(const th_chat_template *chat, const char *system, const
 
 START_TEST(smollm_3)
 {
-    static const char template[] = "{%- elif reasoning_mode == \"/think\" -%}\n  {{- \"Think.\\n\\n\" -}}\n";
-    write_bytes(in_folder("chat_template.jinja"), template, sizeof template - 1);
-    const th_chat_template *chat = th_chat_template_load_as(ctx, folder, "smollm-3");
-    check_smollm(chat, NULL,
-                 "Reasoning Mode: /think\n\n## Custom Instructions\n\nThink.\n\n<|im_start|>user\n1<|im_end|>\n"
-                 "<|im_start|>assistant\n2<|im_end|>\n");
+    th_chat_template *chat = th_chat_template_new(ctx, "smollm-3", NULL, NULL);
     check_smollm(chat, "Hi /think ",
                  "Reasoning Mode: /think\n\n## Custom Instructions\n\nHi\n\n<|im_start|>user\n1<|im_end|>\n"
                  "<|im_start|>assistant\n2<|im_end|>\n");
@@ -136,13 +131,17 @@ START_TEST(smollm_3)
     check_smollm(
         chat, "Hi/system_override",
         "<|im_start|>system\nHi<|im_end|>\n<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n2<|im_end|>\n");
-    chat = th_chat_template_new(ctx, "smollm-3", NULL, NULL);
     check_smollm(chat, "Hi",
                  "Reasoning Mode: /think\n\n## Custom Instructions\n\nHi\n\n<|im_start|>user\n1<|im_end|>\n"
                  "<|im_start|>assistant\n2<|im_end|>\n");
     th_text text = {0};
     expect_status(th_chat_write(chat, &(th_chat_message){"user", "1"}, 1, NULL, &text), TH_ERROR_VALUE,
-                  "without the template's file, SmolLM 3 needs a system message");
+                  "SmolLM 3 needs a system message, such as /no_think");
+    ck_assert_int_eq(th_chat_template_set_variables(chat, "{\"enable_thinking\": false}"), TH_OK);
+    check_smollm(chat, NULL,
+                 "Reasoning Mode: /no_think\n\n## Custom Instructions\n\nYou are a helpful AI assistant named SmolLM, "
+                 "trained by Hugging Face.\n\n<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>"
+                 "\n2<|im_end|>\n");
     th_text_free(&text);
 }
 END_TEST
@@ -165,6 +164,7 @@ START_TEST(refused_conversations)
          3},
         {"smollm-3", "message 2: only the first message may be", {{"user", "a"}, {"system", "b"}}, 2},
         {"chatml", "message 1: the role is \"tool\\u001b\"", {{"tool\x1b", "a"}}, 1},
+        {"gemma", "message 1: the role is \"tool\"; it must be system, user or assistant", {{"tool", "a"}}, 1},
         {"chatml", "the role or the content is NULL", {{"user", NULL}}, 1},
         {"chatml", "no messages", {{NULL, NULL}}, 0},
     };
@@ -197,66 +197,19 @@ static th_chat_template *load(const char *jinja, const char *config)
     "' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"                        \
     "{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
-START_TEST(templates_are_recognized)
+/* The template of a folder is run. Without one it is plain. */
+START_TEST(templates_of_a_folder)
 {
     th_chat_template *chat = load(CHATML_BEGIN "\\n" CHATML_END, NULL);
     no_error();
-    ck_assert_str_eq(th_chat_template_kind(chat), "chatml");
+    ck_assert_str_eq(th_chat_template_kind(chat), "jinja");
     ck_assert_str_eq(th_chat_template_end(chat), "<|im_end|>");
-    ck_assert_str_eq(th_chat_template_kind(load(CHATML_BEGIN "\n" CHATML_END "\r\n", NULL)), "chatml");
-    ck_assert_str_eq(th_chat_template_kind(load("\n" CHATML_BEGIN "\n" CHATML_END, NULL)), "jinja");
-    ck_assert_str_eq(th_chat_template_kind(
-                         load("{%for message  in messages%}{{ '<|im_start|>'+message['role'] + '\\n" CHATML_END, NULL)),
-                     "chatml");
     chat = load(NULL, "{\"eos_token\": {\"content\": \"<e>\"}, \"bos_token\": null, \"model_max_length\": "
                       "1000000000000000019884624838656}");
     ck_assert_str_eq(th_chat_template_kind(chat), "plain");
     ck_assert_str_eq(th_chat_template_end(chat), "<e>");
     ck_assert_ptr_null(th_chat_template_end(load(NULL, NULL)));
-    ck_assert_str_eq(
-        th_chat_template_kind(load(NULL, "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"x\"}, "
-                                         "{\"name\": \"default\", \"template\": \"" CHATML_BEGIN
-                                         "\\\\n' + message['content'] + '<|im_end|>' + '\\\\n'}}{% endfor %}"
-                                         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\\\n' }}"
-                                         "{% endif %}\"}]}")),
-        "chatml");
     no_error();
-}
-END_TEST
-
-/* Hyphens remove the white space between these tags, so its amount does not matter. */
-START_TEST(removed_white_space)
-{
-    /* clang-format off */
-    static const char mistral[] =
-        "{%- if messages[0]['role'] == 'system' %}    "
-        "{%- set system_message = messages[0]['content'] %}"
-        "{%- set loop_messages = messages[1:] %}\n\n"
-        "{%- else %} "
-        "{%- set loop_messages = messages %}"
-        "{%- endif %}{{- bos_token }}"
-        "{%- for message in loop_messages %}"
-        "{%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\n\t"
-        "{{- raise_exception('After the optional system message, conversation roles must alternate "
-        "user/assistant/user/assistant/...') }}"
-        "{%- endif %}"
-        "{%- if message['role'] == 'user' %}"
-        "{%- if loop.last and system_message is defined %}\n"
-        "{{- '[INST] ' + system_message + '\\n\\n' + message['content'] + '[/INST]' }}"
-        "{%- else %}\n"
-        "{{- '[INST] ' + message['content'] + '[/INST]' }}"
-        "{%- endif %}"
-        "{%- elif message['role'] == 'assistant' %}\n"
-        "{{- ' ' + message['content'] + eos_token}}"
-        "{%- else %}"
-        "{{- raise_exception('Only user and assistant roles are supported, with the exception of an initial optional "
-        "system message!') }}"
-        "{%- endif %}\n"
-        "{%- endfor %}\n";
-    /* clang-format on */
-    const th_chat_template *chat = load(mistral, NULL);
-    no_error();
-    ck_assert_str_eq(th_chat_template_kind(chat), "mistral-0.3");
 }
 END_TEST
 
@@ -466,14 +419,19 @@ START_TEST(refused_lines)
          "message 1 of \"messages\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it is a number",
          TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [7]}]}", "must be like", TH_ERROR_VALUE},
-        {"{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "line 7: chat_write: message 1: the role is",
+        {"{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "nothing in this example counts", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"bot\", \"content\": \"a\"}]}",
+         "line 7: chat_write: the chat template chatml, line 9, column 28: the template refuses the conversation: message "
+         "1: the role is \"bot\"; it must be system, user, assistant or tool",
          TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "nothing in this example counts",
          TH_ERROR_VALUE},
-        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [1]}]}", "calls tools",
-         TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [1]}]}",
+         "the \"tool_calls\" of message 1 of \"messages\" must be like [{\"function\":", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"chat_template_kwargs\": {\"messages\": 1}}",
+         "line 7: chat_template_kwargs: the variable messages is set by the library", TH_ERROR_VALUE},
         {"{\"messages\": null}", "it has \"messages\" (null)", TH_ERROR_VALUE},
-        {"{\"messages\": [], \"tools\": [1]}", "which does not write \"tools\"", TH_ERROR_VALUE},
+        {"{\"messages\": [], \"tools\": [1]}", "\"messages\" must be an array of messages", TH_ERROR_VALUE},
         {"{\"prompt\": \"a\", \"prompt\": \"a\"}", "line 7", TH_ERROR_FILE},
         {"{\"text\": \"\\ud800\"}", "line 7", TH_ERROR_FILE},
     };
@@ -555,8 +513,7 @@ int main(void)
     tcase_add_test(tests, thoughts);
     tcase_add_test(tests, smollm_3);
     tcase_add_test(tests, refused_conversations);
-    tcase_add_test(tests, templates_are_recognized);
-    tcase_add_test(tests, removed_white_space);
+    tcase_add_test(tests, templates_of_a_folder);
     tcase_add_test(tests, kinds_of_a_folder);
     tcase_add_test(tests, other_templates_are_run);
     tcase_add_test(tests, tokens_that_count);

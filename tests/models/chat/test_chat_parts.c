@@ -1,8 +1,9 @@
-/* Parts of chat templates: white space that is trimmed, the text that recognizes a template, the tokens of a folder's
- * files, and the rules of each kind. */
+/* Parts of chat templates: white space that is trimmed, the tokens and the named templates of a folder's files, and the
+ * programs of the kinds. */
 #include <string.h>
+#include <sys/stat.h>
 
-#include "models/chat/writer.h"
+#include "models/chat/chat.h"
 #include "tapehead/models.h"
 
 #include "folder.h"
@@ -51,111 +52,37 @@ static size_t encode(int c, char text[3])
     return 3;
 }
 
+/* Checks what the program, which trims the variable `text`, writes for these bytes. */
+static void check_trimmed(const th_jinja *program, const char *text, size_t count, size_t first, size_t kept)
+{
+    th_jinja_result result = {0};
+    json_t *variables = json_pack("{s:s%}", "text", text, count);
+    ck_assert_ptr_nonnull(variables);
+    ck_assert_int_eq(th_jinja_render(program, "jinja", variables, 0, NULL, &result), TH_OK);
+    ck_assert_uint_eq(result.text.count, kept);
+    ck_assert_mem_eq(result.text.bytes, text + first, kept);
+    th_jinja_result_free(&result);
+    json_decref(variables);
+}
+
 /* Each character is trimmed on both sides if it is white space, and only then. */
 START_TEST(white_space_characters)
 {
+    static const char trim[] = "{{ text.strip() }}";
+    th_jinja *program = th_jinja_parse(ctx, "jinja", "trim", trim, sizeof trim - 1);
     for (int c = 1; c < 0x10000; c++) {
+        if (c >= 0xd800 && c < 0xe000)
+            continue;
         char text[16];
         const size_t n = encode(c, text), space = is_space(c) ? n : 0;
         memcpy(text + n, "a b", 3);
         memcpy(text + n + 3, text, n);
-        const th_chat_string p = th_chat_trim((th_chat_string){text, 2 * n + 3});
-        ck_assert_msg(p.at == text + space && p.count == 2 * n + 3 - 2 * space, "U+%04X", (unsigned)c);
-        const th_chat_string alone = th_chat_trim((th_chat_string){text, n});
-        ck_assert_msg(alone.count == n - space, "U+%04X alone", (unsigned)c);
-        if (n > 1 && is_space(c)) /* a part of the character */
-            ck_assert_uint_eq(th_chat_trim((th_chat_string){text, n - 1}).count, n - 1);
+        check_trimmed(program, text, 2 * n + 3, space, 2 * n + 3 - 2 * space);
+        check_trimmed(program, text, n, space, n - space);
     }
     static const char mixed[] = " \n\xe3\x80\x80\xc2\xa0\t\xe2\x80\x83x\xe2\x80\xa8 \xc2\x85\r\n";
-    const th_chat_string p = th_chat_trim((th_chat_string){mixed, sizeof mixed - 1});
-    ck_assert(p.count == 1 && *p.at == 'x');
-    ck_assert_uint_eq(th_chat_trim((th_chat_string){mixed, 0}).count, 0);
-}
-END_TEST
-
-/* -- the text of a template -- */
-
-#define CHATML_BEGIN                                                                                                   \
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
-#define CHATML_END "'\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-static const char chatml[] = CHATML_BEGIN CHATML_END;
-
-static const char *kind_of(const char *text)
-{
-    const th_chat_kind *kind = th_chat_recognize(text, strlen(text));
-    return kind ? kind->name : "none";
-}
-
-/* Replaces the first `from` in the template. */
-static const char *with(const char *from, const char *to)
-{
-    static char text[600];
-    const char *at = strstr(chatml, from);
-    ck_assert_msg(at != NULL, "%s", from);
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - chatml), chatml, to, at + strlen(from));
-    return text;
-}
-
-START_TEST(texts_that_mean_the_same)
-{
-    static const char *const same[][2] = {
-        {"{% for", "{%for"},
-        {"{% for", "{%  \n\t for"},
-        {"for message", "for \t\n message"},
-        {"messages %}", "messages%}"},
-        {"' + message['role']", "'+message[  'role' ]"},
-        {"\\n", "\n"},
-        {"\\n", "\r\n"},
-        {"{% endif %}", "{% endif %}\n"},
-        {"{% endif %}", "{% endif %}\r\n"},
-        {"{% endif %}", "\r{% endif %}"},
-        {"{{'<|", "\r{{'<|"},
-    };
-    ck_assert_str_eq(kind_of(chatml), "chatml");
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        ck_assert_msg(strcmp(kind_of(with(same[i][0], same[i][1])), "chatml") == 0, "%zu: %s", i,
-                      with(same[i][0], same[i][1]));
-}
-END_TEST
-
-START_TEST(texts_that_differ)
-{
-    static const char *const other[][2] = {
-        {"for message", "formessage"},
-        {"%}{{", "%} {{"},
-        {"%}{{", "%}\n{{"},
-        {"<|im_start|>", "<|im_ start|>"},
-        {"\\n", "\\r"},
-        {"\\n", " \\n"},
-        {"\\n", "\\\n"},
-        {"'<|", "\"<|"},
-        {"{% for", "{# #}{% for"},
-        {"{% for", "x{% for"},
-        {"{% for", "\n{% for"},
-        {"{% endif %}", "{% endif %} "},
-        {"{% endif %}", "{% endif %}\n\n"},
-        {"{% endif %}", "{% endif %}x"},
-        {"{% endif %}", "{%- endif %}"},
-        {"{% endif %}", "{% endif -%}"},
-        {"{% for", "{%- for"},
-        {"{% endif %}", ""},
-        {"{% endif %}", "{% endif %"},
-        {"{% endif %}", "{% endif"},
-        {"'\\n'}}", "'\\n}}"},
-    };
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        ck_assert_msg(strcmp(kind_of(with(other[i][0], other[i][1])), "none") == 0, "%zu: %s", i,
-                      with(other[i][0], other[i][1]));
-    char text[sizeof chatml];
-    strcpy(text, chatml);
-    for (size_t i = 0; i < sizeof chatml - 1; i++) { /* each byte matters, except a space in a tag */
-        const char kept = text[i];
-        text[i] = kept == '?' ? '!' : '?';
-        ck_assert_msg(strcmp(kind_of(text), kept == ' ' ? "?" : "chatml") != 0, "byte %zu", i);
-        text[i] = kept;
-    }
-    for (size_t n = 0; n < sizeof chatml - 1; n++)
-        ck_assert_ptr_null(th_chat_recognize(chatml, n));
+    check_trimmed(program, mixed, sizeof mixed - 1, (size_t)(strchr(mixed, 'x') - mixed), 1);
+    th_jinja_free(program);
 }
 END_TEST
 
@@ -224,20 +151,14 @@ START_TEST(files_that_are_refused)
         write_text("tokenizer_config.json", cases[i].config);
         expect_failure(th_chat_template_load(ctx, folder) == NULL, TH_ERROR_FILE, cases[i].words);
     }
-    write_text("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"other\", \"template\": \"{{ y }}\"}]}");
-    th_chat_template *chat = th_chat_template_load(ctx, folder);
-    no_error();
-    ck_assert_str_eq(th_chat_template_kind(chat), "plain");
     write_text("tokenizer_config.json", "{}");
     write_text("special_tokens_map.json", "[]");
     expect_failure(th_chat_template_load(ctx, folder) == NULL, TH_ERROR_FILE,
                    "special_tokens_map.json is not a JSON object");
     unlink(in_folder("special_tokens_map.json"));
-    write_text("chat_template.jinja", chatml);
-    chat = th_chat_template_load(ctx, folder);
-    ck_assert_str_eq(th_chat_template_kind(chat), "chatml");
+    write_text("chat_template.jinja", "{{ x }}");
     ck_assert_int_eq(truncate(in_folder("chat_template.jinja"), 1 << 20), 0); /* (the largest) */
-    chat = th_chat_template_load(ctx, folder);
+    const th_chat_template *chat = th_chat_template_load(ctx, folder);
     no_error();
     ck_assert_str_eq(th_chat_template_kind(chat), "jinja");
     ck_assert_int_eq(truncate(in_folder("chat_template.jinja"), (1 << 20) + 1), 0);
@@ -246,31 +167,145 @@ START_TEST(files_that_are_refused)
 }
 END_TEST
 
+/* -- named templates -- */
+
+/* Checks what a template of the folder writes, with tools or without. name: as for th_chat_template_load_as. */
+static void check_named(const char *name, bool with_tools, const char *wanted)
+{
+    static const char with[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": [{}]}";
+    static const char without[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": []}";
+    const char *conversation = with_tools ? with : without;
+    th_text text = {0};
+    th_chat_template *chat = th_chat_template_load_as(ctx, folder, name);
+    no_error();
+    ck_assert_int_eq(th_chat_write_json(chat, conversation, strlen(conversation), NULL, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, wanted);
+    text.count = 0;
+    if (with_tools) { /* instruction data chooses in the same way */
+        th_token_list tokens = {0};
+        th_text marks = {0};
+        static const char line[] = "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": "
+                                   "\"assistant\", \"content\": \"b\"}], \"tools\": [{}]}";
+        th_tokenizer *bytes = th_tokenizer_bytes_new(ctx);
+        expect_status(th_instruction_encode(chat, bytes, line, sizeof line - 1, NULL, &tokens, &marks), TH_ERROR_VALUE,
+                      "nothing in this example counts"); /* the prompt is the whole text */
+        th_tokenizer_free(bytes);
+        th_token_list_free(&tokens);
+        th_text_free(&marks);
+    }
+    th_text_free(&text);
+    th_chat_template_free(chat);
+}
+
+/* Of several templates, tool_use writes conversations with tools, and default all others. A name chooses another. */
+START_TEST(templates_with_names)
+{
+    static const char array[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, {\"name\": "
+                                "\"tool_use\", \"template\": \"T{{ tools | length }}\"}, {\"name\": \"default\", "
+                                "\"template\": \"D\"}]}";
+    th_text text = {0};
+    write_text("tokenizer_config.json", array);
+    check_named(NULL, false, "D");
+    check_named(NULL, true, "T1");
+    check_named("rag", true, "R");
+    check_named("default", true, "D");
+    ck_assert_int_eq(mkdir(in_folder("additional_chat_templates"), 0700), 0);
+    write_text("additional_chat_templates/tool_use.jinja", "F");
+    write_text("chat_template.jinja", "C");
+    check_named(NULL, false, "C");
+    check_named(NULL, true, "F");
+    check_named("tool_use", false, "F");
+    ck_assert_int_eq(th_chat_template_text_as(ctx, folder, "tool_use", &text), TH_OK);
+    ck_assert_int_eq(th_chat_template_text_as(ctx, folder, "unknown", &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "F");
+    expect_failure(th_chat_template_load_as(ctx, folder, "../x") == NULL, TH_ERROR_ARGUMENT,
+                   "the kind ../x is unknown, and ");
+    unlink(in_folder("additional_chat_templates/tool_use.jinja"));
+    rmdir(in_folder("additional_chat_templates"));
+    write_text("chat_template.jinja", NULL);
+    write_text("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"other\", \"template\": \"{{ y }}\"}, 3]}");
+    expect_failure(th_chat_template_load(ctx, folder) == NULL, TH_ERROR_FILE,
+                   "has the chat templates other, (no name), and none is called default");
+    th_text_free(&text);
+}
+END_TEST
+
+/* -- variables -- */
+
+START_TEST(variables_and_the_date)
+{
+    static const char template[] = "{{ a }}{{ b }}{{ messages | length }}{{ bos_token }}{{ strftime_now('%d %B %Y') }}";
+    static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"chat_template_kwargs\": "
+                               "{\"b\": 3}}";
+    static const th_chat_message hi = {"user", "Hi"};
+    static const char *const dates[] = {"", "2026-11-31", "2026-1-1", "2026-13-01", "20x6-11-28", "2026-11-28 ", "1969-01-01"};
+    th_text text = {0};
+    write_text("chat_template.jinja", template);
+    write_text("tokenizer_config.json", "{\"bos_token\": \"<s>\"}");
+    th_chat_template *chat = th_chat_template_load(ctx, folder);
+    ck_assert_int_eq(th_chat_template_set_date(chat, "2026-02-05"), TH_OK);
+    ck_assert_int_eq(th_chat_template_set_variables(chat, "{\"a\": [true, null], \"bos_token\": \"<t>\"}"), TH_OK);
+    ck_assert_int_eq(th_chat_write(chat, &hi, 1, NULL, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "[True, None]1<t>05 February 2026");
+    text.count = 0;
+    ck_assert_int_eq(th_chat_write_json(chat, line, sizeof line - 1, NULL, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "[True, None]31<t>05 February 2026");
+    expect_status(th_chat_template_set_variables(chat, "{\"tools\": 3}"), TH_ERROR_VALUE,
+                  "the variable tools is set by the library");
+    expect_status(th_chat_template_set_variables(chat, "[1]"), TH_ERROR_VALUE, "must be an object");
+    expect_status(th_chat_template_set_variables(chat, "{"), TH_ERROR_FILE, "the variables");
+    for (size_t i = 0; i < sizeof dates / sizeof *dates; i++)
+        expect_status(th_chat_template_set_date(chat, dates[i]), TH_ERROR_ARGUMENT, "it must be like 2026-11-28");
+    ck_assert_int_eq(th_chat_template_set_variables(chat, NULL), TH_OK);
+    text.count = 0;
+    ck_assert_int_eq(th_chat_write(chat, &hi, 1, NULL, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "1<s>05 February 2026");
+    th_text_free(&text);
+    unlink(in_folder("chat_template.jinja"));
+}
+END_TEST
+
 /* -- kinds -- */
 
-/* Every kind has all of its texts, and ends an answer with its own token or the tokenizer's. */
+/* Every kind ends an answer with its own token or the tokenizer's. Its text for other programs has no generation blocks,
+ * and writes the same. */
 START_TEST(texts_of_every_kind)
 {
     static const char *const own[][2] = {{"chatml", "<|im_end|>"},   {"qwen", "<|im_end|>"},
                                          {"smollm", "<|im_end|>"},   {"llama-3", "<|eot_id|>"},
                                          {"gemma", "<end_of_turn>"}, {"phi", "<|end|>"}};
+    static const th_chat_message talk[] = {{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}};
+    write_text("tokenizer_config.json", "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}");
     for (int i = 0; th_chat_kind_name(i); i++) {
-        const th_chat_kind *k = &th_chat_table[i];
-        const char *end = "</s>";
+        const char *kind = th_chat_kind_name(i), *end = "</s>";
+        th_text shown = {0}, text[2] = {{0}, {0}};
         for (size_t j = 0; j < sizeof own / sizeof *own; j++)
-            if (strncmp(k->name, own[j][0], strlen(own[j][0])) == 0)
+            if (strncmp(kind, own[j][0], strlen(own[j][0])) == 0)
                 end = own[j][1];
-        ck_assert_msg(k->prompt && k->stop && k->user.before && k->user.after && k->assistant.before &&
-                          k->assistant.after,
-                      "%s", k->name);
-        ck_assert_msg((k->system.before != NULL && k->system.after != NULL) ||
-                          (k->rules & (TH_CHAT_NO_SYSTEM | TH_CHAT_SMOLLM_3)) != 0,
-                      "%s", k->name);
-        th_chat_template *chat = th_chat_template_new(ctx, k->name, "<s>", "</s>");
-        ck_assert_str_eq(th_chat_template_kind(chat), k->name);
+        th_chat_template *chat = th_chat_template_new(ctx, kind, "<s>", "</s>");
+        ck_assert_str_eq(th_chat_template_kind(chat), kind);
         ck_assert_str_eq(th_chat_template_end(chat), end);
+        ck_assert_int_eq(th_chat_template_text_as(ctx, folder, kind, &shown), TH_OK);
+        ck_assert_ptr_null(strstr(shown.bytes, "generation %}"));
+        write_text("chat_template.jinja", shown.bytes);
+        th_chat_template *loaded = th_chat_template_load(ctx, folder);
+        ck_assert_msg(loaded != NULL, "%s: %s", kind, th_error_message(ctx));
+        ck_assert_str_eq(th_chat_template_kind(loaded), "jinja");
+        ck_assert_int_eq(th_chat_template_set_variables(chat, "{\"enable_thinking\": false}"), TH_OK);
+        ck_assert_int_eq(th_chat_template_set_variables(loaded, "{\"enable_thinking\": false}"), TH_OK);
+        for (size_t count = 3; count <= 4; count++) {
+            text[0].count = text[1].count = 0;
+            ck_assert_int_eq(th_chat_write(chat, talk, count, &(th_chat_options){.prompt = count == 3}, &text[0]), TH_OK);
+            ck_assert_int_eq(th_chat_write(loaded, talk, count, &(th_chat_options){.prompt = count == 3}, &text[1]), TH_OK);
+            ck_assert_str_eq(text[0].bytes, text[1].bytes);
+        }
+        for (int j = 0; j < 2; j++)
+            th_text_free(&text[j]);
+        th_text_free(&shown);
         th_chat_template_free(chat);
+        th_chat_template_free(loaded);
     }
+    unlink(in_folder("chat_template.jinja"));
 }
 END_TEST
 
@@ -278,10 +313,10 @@ int main(void)
 {
     TCase *tests = new_suite("chat_parts", setup, teardown);
     tcase_add_test(tests, white_space_characters);
-    tcase_add_test(tests, texts_that_mean_the_same);
-    tcase_add_test(tests, texts_that_differ);
     tcase_add_test(tests, tokens_of_the_files);
     tcase_add_test(tests, files_that_are_refused);
+    tcase_add_test(tests, templates_with_names);
+    tcase_add_test(tests, variables_and_the_date);
     tcase_add_test(tests, texts_of_every_kind);
     return run_suites();
 }
