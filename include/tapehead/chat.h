@@ -64,6 +64,8 @@ TH_API const char *th_chat_template_kind(const th_chat_template *chat);
  * the program writes after an answer, or else eos_token. */
 TH_API const char *th_chat_template_end(const th_chat_template *chat);
 
+/* Sets the text of the end-of-text token, for a folder whose files do not tell it. TH_ERROR_ARGUMENT for NULL. */
+TH_API th_status th_chat_template_set_end(th_chat_template *chat, const char *eos_token) TH_MUST_CHECK;
 /* Sets further variables of the program: the members of a JSON object, such as {"enable_thinking": false}. They replace
  * earlier ones. NULL: none. The library sets messages, tools and add_generation_prompt itself. TH_ERROR_FILE for a text
  * that is not JSON, TH_ERROR_VALUE for variables that the library sets. */
@@ -165,6 +167,7 @@ TH_API const char *th_instructions_format(const char *text, size_t bytes);
 #define th_chat_template_text(...) TH_AT_STATUS(th_chat_template_text(__VA_ARGS__))
 #define th_chat_template_text_as(...) TH_AT_STATUS(th_chat_template_text_as(__VA_ARGS__))
 #define th_chat_template_new(...) TH_AT_POINTER(th_chat_template, th_chat_template_new(__VA_ARGS__))
+#define th_chat_template_set_end(...) TH_AT_STATUS(th_chat_template_set_end(__VA_ARGS__))
 #define th_chat_template_set_variables(...) TH_AT_STATUS(th_chat_template_set_variables(__VA_ARGS__))
 #define th_chat_template_set_date(...) TH_AT_STATUS(th_chat_template_set_date(__VA_ARGS__))
 #define th_chat_write(...) TH_AT_STATUS(th_chat_write(__VA_ARGS__))

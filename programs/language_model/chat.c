@@ -216,14 +216,15 @@ static bool answer_lines(conversation *c, const sample_options *options)
 
 int chat(int argc, char **argv)
 {
-    const char *run = NULL, *system = NULL, *kind = NULL;
+    const char *run = NULL, *system = NULL;
+    template_use template = {NULL};
     int64_t tokens = 300, top_k = 0, seed = 1;
     double temperature = 0.8, top_p = 0.95;
     bool no_history = false;
     model_use use = {0};
     const program_option options[] = {
         {"system", "a system message, such as \"Answer in one sentence.\"", .text = &system},
-        {"chat", "the kind of chat template, or plain (default: the model's)", .text = &kind},
+        TEMPLATE_OPTIONS(template),
         {"no-history", "answer each line without the lines and answers before it", .flag = &no_history},
         {"tokens", "of the longest answer", .integer = &tokens, .low = 1, .high = 1e6},
         {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
@@ -245,8 +246,8 @@ int chat(int argc, char **argv)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
     open_model(&t, run, &use, true);
-    if (kind)
-        chosen.chat = kind;
+    chosen.template_date = NULL; /* of the run's examples; a conversation is of today */
+    choose_template(&template);
     static conversation c;
     c = (conversation){.t = &t, .chat = load_chat_template(&t, chat_template_folder(&t)), .no_history = no_history};
     find_end_tokens(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);

@@ -13,13 +13,8 @@ static const char template_file[] = "chat_template.jinja";
 static const char *const settings_files[] = {"tokenizer_config.json", "special_tokens_map.json",
                                              "generation_config.json"};
 
-/* A template with the same output as the kind plain. scripts/interop/chat_templates.py has the same text. */
-static const char plain_template[] =
-    "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
-    "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}"
-    "{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] }}{{ eos_token }}"
-    "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
+static const char tool_folder[] = "additional_chat_templates";
+static const char tool_file[] = "additional_chat_templates/tool_use.jinja";
 
 const char *chat_template_folder(const trainer *t)
 {
@@ -51,6 +46,9 @@ void read_chat_files(trainer *t, chat_files *c)
 {
     *c = (chat_files){.count = 0};
     require_ok(t, th_chat_template_text(t->ctx, t->run, &c->text[0]));
+    if (c->text[0].count == 0 && chosen.chat) /* a run of an older version */
+        require_ok(t, th_chat_template_text_as(t->ctx, t->run, chosen.chat, &c->text[0]));
+    require_ok(t, th_chat_template_text_as(t->ctx, t->run, "tool_use", &c->tool_template));
     add_file(c, template_file);
     add_settings_files(t, t->run, c);
 }
@@ -114,42 +112,33 @@ void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_
 /* Adds the files as export would write them for a GGUF file, after the template. */
 static void add_gguf_settings_files(trainer *t, const char *path, chat_files *c)
 {
-    const th_text jinja = c->text[0];
+    const th_text jinja = c->text[0], tool_template = c->tool_template;
     chat_files made;
     make_gguf_chat_files(t, &jinja, find_begin_token(t, path), &made);
     *c = made;
+    c->tool_template = tool_template;
 }
 
-/* Returns whether the base's template is another kind than --chat. A template of no known kind (jinja) may write the
- * same text. */
-static bool contradicts_chat_option(trainer *t)
+/* Reads the templates that write the run's conversations from the folder of --from. */
+static void read_base_templates(trainer *t, bool instructions, chat_files *c)
 {
-    const th_chat_template *base = th_chat_template_load(t->ctx, chosen.from);
-    const bool known = base && strcmp(th_chat_template_kind(base), "jinja") != 0;
-    const bool differs = known && chosen.chat && strcmp(th_chat_template_kind(base), chosen.chat) != 0;
-    if (differs)
-        fprintf(stderr, PROGRAM ": the chat template in %s is of the kind %s; the run keeps %s, and no template\n",
-                chosen.from, th_chat_template_kind(base), chosen.chat);
-    th_error_clear(t->ctx);
-    return differs;
+    th_text *jinja = &c->text[0];
+    if (chosen.chat == NULL) {
+        require_ok(t, th_chat_template_text(t->ctx, chosen.from, jinja));
+        require_ok(t, th_chat_template_text_as(t->ctx, chosen.from, "tool_use", &c->tool_template));
+    }
+    if (instructions && jinja->count == 0 && chosen.chat == NULL)
+        chosen.chat = "plain";
+    if (chosen.chat)
+        require_ok(t, th_chat_template_text_as(t->ctx, chosen.from, chosen.chat, jinja));
 }
 
 void read_base_chat_files(trainer *t, bool instructions, chat_files *c)
 {
     *c = (chat_files){.count = 0};
-    th_text *jinja = &c->text[0];
     const bool is_base_tokenizer = chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0;
     if (is_base_tokenizer)
-        require_ok(t, th_chat_template_text(t->ctx, chosen.from, jinja));
-    if (is_base_tokenizer && instructions && chosen.chat == NULL && jinja->count == 0)
-        chosen.chat = "plain";
-    const bool plain = is_base_tokenizer && chosen.chat && strcmp(chosen.chat, "plain") == 0;
-    if (plain || (is_base_tokenizer && contradicts_chat_option(t)))
-        th_text_free(jinja);
-    if (plain)
-        *jinja = (th_text){.bytes = strdup(plain_template), .count = sizeof plain_template - 1};
-    if (plain && jinja->bytes == NULL)
-        give_up(PROGRAM, "out of memory");
+        read_base_templates(t, instructions, c);
     add_file(c, template_file);
     if (is_base_tokenizer && is_gguf(chosen.from))
         add_gguf_settings_files(t, chosen.from, c);
@@ -171,10 +160,24 @@ void write_chat_files(trainer *t, const chat_files *c)
         else if (unlink(path) != 0 && errno != ENOENT)
             give_up_file(path, "removed");
     }
+    write_tool_template(t, t->run, c);
+}
+
+void write_tool_template(trainer *t, const char *folder, const chat_files *c)
+{
+    const char *subfolder = path_in(folder, tool_folder);
+    if (c->tool_template.count > 0 && mkdir(subfolder, 0777) != 0 && errno != EEXIST)
+        give_up_file(subfolder, "created");
+    const char *path = path_in(folder, tool_file);
+    if (c->tool_template.count > 0)
+        require_ok(t, th_file_write(t->ctx, path, c->tool_template.bytes, c->tool_template.count));
+    else if (unlink(path) != 0 && errno != ENOENT)
+        give_up_file(path, "removed");
 }
 
 void free_chat_files(chat_files *c)
 {
     for (int i = 0; i < CHAT_FILES; i++)
         th_text_free(&c->text[i]);
+    th_text_free(&c->tool_template);
 }

@@ -40,6 +40,7 @@ static void export_model(trainer *t, const char *folder, const chat_files *files
     if (chosen.lora > 0)
         merge_adapters(t);
     require_ok(t, th_language_model_export(t->model, folder, &export_options));
+    write_tool_template(t, folder, files);
     print_written(path_in(folder, "config.json"));
     print_weights(folder);
     print_written(path_in(folder, "tokenizer.json"));

@@ -57,7 +57,7 @@ typedef struct settings {
     /* tuning */
     int64_t lora; /* the rank; 0: no adapters */
     double lora_alpha, lora_dropout, epochs;
-    const char *lora_targets, *weights, *chat;
+    const char *lora_targets, *weights, *chat, *template_variables, *template_date;
     /* reports */
     int64_t log_every, eval_every, eval_batches, sample_tokens;
     double temperature;
@@ -73,6 +73,17 @@ typedef struct settings {
 /* The settings of this process: defaults, changed by the command line or replaced by a checkpoint. They are global,
  * because there is one model at a time. */
 extern settings chosen;
+
+/* How conversations are written: the options of a variable with the members chat, template_variables and template_date. */
+#define TEMPLATE_OPTIONS(use)                                                                                          \
+    {"chat", "the chat template: a kind, a name of one of the model's templates, or plain (default: the model's)",       \
+     .text = &(use).chat},                                                                                             \
+        {"template-variables", "of the chat template, as JSON: {\"enable_thinking\": false}",                           \
+         .text = &(use).template_variables},                                                                           \
+    {                                                                                                                  \
+        "template-date", "that the chat template writes, such as 2026-11-28 (default: today)",                         \
+            .text = &(use).template_date                                                                               \
+    }
 
 enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2 };

@@ -216,6 +216,7 @@ static bool may_be_null(const program_option *option)
 {
     return option->text == &chosen.from || option->text == &chosen.freeze || option->text == &chosen.prompt ||
            option->text == &chosen.lora_targets || option->text == &chosen.chat ||
+           option->text == &chosen.template_variables || option->text == &chosen.template_date ||
            option->text == &chosen.validation_file || option->text == &chosen.activation;
 }
 
@@ -294,6 +295,8 @@ static void add_settings_of_older_versions(json_t *object)
     add_missing(object, "lora-targets", json_null());
     add_missing(object, "weights", json_string("float32"));
     add_missing(object, "chat", json_null());
+    add_missing(object, "template-variables", json_null());
+    add_missing(object, "template-date", json_null());
     add_missing(object, "no-bias", json_false());
     add_missing(object, "activation", json_null());
     add_missing(object, "qk-norm", json_false());

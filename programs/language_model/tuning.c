@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 void set_tuning_defaults(void)
 {
@@ -112,6 +113,24 @@ static void refuse_template(const trainer *t)
     exit(EXIT_FAILURE);
 }
 
+void choose_template(const template_use *use)
+{
+    chosen.chat = use->chat ? use->chat : chosen.chat;
+    chosen.template_variables = use->template_variables ? use->template_variables : chosen.template_variables;
+    chosen.template_date = use->template_date ? use->template_date : chosen.template_date;
+}
+
+/* Sets the date to today's, unless it is given. */
+static void choose_date(void)
+{
+    static char today[sizeof "2026-11-28"];
+    const time_t now = time(NULL);
+    struct tm day;
+    if (chosen.template_date == NULL && localtime_r(&now, &day) &&
+        strftime(today, sizeof today, "%Y-%m-%d", &day) == sizeof today - 1)
+        chosen.template_date = today;
+}
+
 th_chat_template *load_chat_template(trainer *t, const char *folder)
 {
     char *end = copy_token(t, chosen.end_token);
@@ -119,11 +138,12 @@ th_chat_template *load_chat_template(trainer *t, const char *folder)
     if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE && chosen.chat == NULL)
         refuse_template(t);
     require_no_error(t);
-    const bool known = strcmp(th_chat_template_kind(chat), "jinja") != 0;
-    if (known && th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
-        chat = th_chat_template_new(t->ctx, th_chat_template_kind(chat), NULL, end);
+    if (th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
+        require_ok(t, th_chat_template_set_end(chat, end));
     free(end);
-    require_no_error(t);
+    choose_date();
+    require_ok(t, th_chat_template_set_date(chat, chosen.template_date));
+    require_ok(t, th_chat_template_set_variables(chat, chosen.template_variables));
     return chat;
 }
 

@@ -25,7 +25,14 @@ void check_texts(const texts *text);
 void write_document_name(const texts *text, size_t i, char *name, size_t bytes);
 
 /* -- tuning.c -- */
-/* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
+/* TEMPLATE_OPTIONS of a command that uses a model. */
+typedef struct template_use {
+    const char *chat, *template_variables, *template_date;
+} template_use;
+/* Replaces the settings by those that are given. */
+void choose_template(const template_use *use);
+/* Returns the chat template of a folder with the settings' variables and date; --chat names its kind. Without a date it
+ * sets today's. It ends the program on an error. */
 th_chat_template *load_chat_template(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens
  * of the settings if documents are held out. */
@@ -40,6 +47,7 @@ typedef struct chat_files {
     th_export_file file[CHAT_FILES];
     th_text text[CHAT_FILES]; /* of the files */
     int count;
+    th_text tool_template; /* for conversations with tools; without bytes: none */
 } chat_files;
 /* Each of these three functions fills `c`, which the caller frees with free_chat_files. They end the program on an
  * error. */
@@ -52,6 +60,9 @@ void read_chat_files(trainer *t, chat_files *c);
 void make_gguf_chat_files(trainer *t, const th_text *jinja, int64_t begin, chat_files *c);
 /* Writes the files to the run. It ends the program on an error. */
 void write_chat_files(trainer *t, const chat_files *c);
+/* Writes the template for conversations with tools to a folder, or removes an older one. It ends the program on an
+ * error. */
+void write_tool_template(trainer *t, const char *folder, const chat_files *c);
 void free_chat_files(chat_files *c);
 /* Returns the token that begins a text: bos_token in tokenizer_config.json of the folder, otherwise the one that the
  * tokenizer puts there; -1: none. */

@@ -187,14 +187,15 @@ int sample(int argc, char **argv)
 
 int eval(int argc, char **argv)
 {
-    const char *text_path = NULL, *run = NULL, *kind = NULL;
+    const char *text_path = NULL, *run = NULL;
+    template_use template = {NULL};
     model_use use = {0};
     const program_option options[] = {
         {"text",
          "measure on this file, folder or pipe (-), instead of the run's validation "
          "text; required for a transformers model",
          .text = &text_path},
-        {"chat", "the kind of chat template for examples (default: the model's)", .text = &kind},
+        TEMPLATE_OPTIONS(template),
         MODEL_USE_OPTIONS(use),
         {0}};
     if (parse_options_and_words(
@@ -208,8 +209,7 @@ int eval(int argc, char **argv)
         refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
     open_model(&t, run, &use, true);
-    if (kind)
-        chosen.chat = kind;
+    choose_template(&template);
     if (t.run)
         make_batch(&t);
     if (text_path)

@@ -1,10 +1,7 @@
-"""The chat templates that Tapehead knows: texts for comparisons, and the table of src/models/chat/known_templates.h.
+"""The chat templates of model families, for comparisons with the kinds of src/models/chat/kinds.c.
 
-    python chat_templates.py > src/models/chat/known_templates.h
-
-Templates that TRL contains are read from the installed package, with its variants for training. Short ones are here.
-Of long ones (SEEN) only the length and the hash are here. instructions.py compares those whose files are in the folder
-CHAT_TEMPLATES."""
+Templates that TRL contains are read from the installed package, with its variants for training. Short ones are here. Long
+ones are in packages of PyPI: instructions.py compares those that are in the folder PACKAGES."""
 import pathlib
 import sys
 
@@ -88,13 +85,7 @@ PHI_4_MINI = ("{% for message in messages %}{% if message['role'] == 'system' an
               "message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + "
               "message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
               "{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}")
-PLAIN = ("{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
-         "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}"
-         "{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] }}{{ eos_token }}"
-         "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endif %}{% endfor %}"
-         "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
-
-OWN = [("plain", PLAIN), ("chatml", CHATML), ("chatml", CHATML_WITHOUT_SWITCH), ("chatml", NOT_DEFINED + CHATML),
+OWN = [("chatml", CHATML), ("chatml", CHATML_WITHOUT_SWITCH), ("chatml", NOT_DEFINED + CHATML),
        ("chatml-bos", "{{ bos_token }}" + CHATML), ("chatml-bos", NOT_DEFINED + "{{ bos_token }}" + CHATML),
        ("qwen-1.5", DEFAULT % "You are a helpful assistant"), ("qwen-2", DEFAULT % "You are a helpful assistant."),
        ("smollm-2", DEFAULT % "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
@@ -102,32 +93,6 @@ OWN = [("plain", PLAIN), ("chatml", CHATML), ("chatml", CHATML_WITHOUT_SWITCH), 
        ("mistral-1", MISTRAL_1), ("mistral-0.1", MISTRAL_1.replace("eos_token}}", "eos_token + ' ' }}")),
        ("mistral-1-system", MISTRAL_1_SYSTEM), ("mistral-small", MISTRAL_SMALL), ("phi-3-medium", PHI_3_MEDIUM),
        ("phi-4-mini", PHI_4_MINI), ("olmo-2", "{{ bos_token }}" + TULU), ("tulu", TULU), ("zephyr", ZEPHYR)]
-# Templates whose text is not here: the kind, the length and the hash of the normal form, and where it was seen.
-SEEN = [
-    ("zephyr", 376, 0x5ca0f12f1b8b2b61, "open-instruct"),
-    ("zephyr", 336, 0xff3e9b19a2b2b0bf, "unsloth"),
-    ("chatml", 368, 0xcd9478878b4f3a45, "unsloth"),
-    ("llama-2", 955, 0x98b283812cf82016, "Llama 2, first version"),
-    ("llama-2", 946, 0x98918ea7dbeb1eb9, "Llama 2, second version"),
-    ("llama-3", 627, 0x38ea9b0a7236e68f, "axolotl"),
-    ("llama-3", 507, 0x2c30663e88094b2b, "unsloth"),
-    ("llama-3.1", 3307, 0x515156673826a84d, "Llama 3.1, first version"),
-    ("mistral-1-system", 1173, 0xdc6d66dabf18e587, "axolotl"),
-    ("mistral-0.3", 839, 0x66da4d193792f879, "Mixtral 8x22B Instruct 0.1"),
-    ("mistral-0.3-trim", 2682, 0xd72412b1d42af2b7, "Mistral 7B Instruct 0.3"),
-    ("mistral-0.3-trim", 3202, 0xe964723d2256af17, "axolotl"),
-    ("mistral-nemo", 2669, 0xc94c380da7a20aa5, "Mistral Nemo Instruct 2407"),
-    ("mistral-nemo", 2690, 0x7e5856286fda841e, "Mistral Nemo Instruct 2407, first version"),
-    ("mistral-nemo", 3188, 0x9cdda7d95a236b48, "axolotl"),
-    ("gemma", 728, 0xe5586fad55e8bba8, "axolotl"),
-    ("gemma", 1041, 0x0f0720d811a9be6d, "text-generation-inference"),
-    ("gemma-3", 1314, 0x4bbb54b820752667, "axolotl"),
-    ("gemma-3", 1217, 0x303ffe3e7e189a73, "unsloth"),
-    ("qwen-2.5", 1928, 0xa3c084318a5afa35, "Qwen 2.5 Coder"),
-    ("qwen-3", 3019, 0xb0ecc192d1c41426, "Qwen 3"),
-    ("qwen-3", 3527, 0xfd7102ccc678a334, "unsloth"),
-    ("smollm-3", 4497, 0x747c03b4bf0e2330, "SmolLM 3"),
-]
 OF_TRL = {"llama3": "llama-3", "llama3_1": "llama-3.1", "llama3_2": "llama-3.2", "phi3": "phi-3", "phi3_5": "phi-3.5",
           "gemma": "gemma", "gemma3": "gemma-3", "qwen2_5": "qwen-2.5", "qwen3": "qwen-3",
           "qwen3_instruct_2507": "chatml"}
@@ -159,107 +124,15 @@ def templates():
                training.read_text(encoding="utf-8") if training.exists() else None)
 
 
-# -- the normal form: recognize.c explains it --
-
-SPACES = b" \t\n\v\f\r"
-
-
-def is_word(c):
-    return bytes([c]).isalnum() or c == ord("_") or c >= 0x80
+# Templates of packages: the kind, and the end of the file's name.
+PACKAGED = {"mistral-0.3-trim": "axolotl/utils/chat_templates/templates/mistral_v2v3.jinja",
+            "mistral-nemo": "axolotl/utils/chat_templates/templates/mistral_v3_tekken.jinja",
+            "gemma-3": "axolotl/utils/chat_templates/templates/gemma3.jinja"}
 
 
-def normal_form(text):
-    s, out, at = text.encode().strip(SPACES), bytearray(), 0
-    strip = False
-    while at < len(s):
-        begin = min(i for i in (s.find(b"{#", at), s.find(b"{%", at), s.find(b"{{", at), len(s)) if i >= 0)
-        data = s[at:begin]
-        data = data.lstrip(SPACES) if strip else data
-        data = data.rstrip(SPACES) if s[begin + 2:begin + 3] == b"-" else data
-        out += data.replace(b"\r", b"")
-        at = begin
-        if s[at:at + 2] == b"{#":
-            at = normal_comment(s, at, out)
-        elif at < len(s):
-            at = normal_tag(s, at, out)
-        strip = at - begin >= 5 and s[at - 3:at - 2] == b"-"
-    return bytes(out)
-
-
-def normal_comment(s, at, out):
-    end = s.find(b"#}", at + 2)
-    end = len(s) if end < 0 else end
-    out += b"{#" + (b"-" if s[at + 2:at + 3] == b"-" else b"")
-    out += (b"!" if end < len(s) and s[end - 1:end] == b"-" else b"") + b"#"
-    return end + 2
-
-
-def normal_tag(s, at, out):
-    close = b"}}" if s[at:at + 2] == b"{{" else b"%}"
-    out += s[at:at + 2]
-    at += 2
-    space = False
-    while at < len(s) and s[at:at + 2] != close:
-        c = s[at]
-        if c in SPACES:
-            space = True
-            at += 1
-            continue
-        if space and is_word(out[-1]) and is_word(c):
-            out += b" "
-        space = False
-        out.append(c)
-        at += 1
-        if c in b"'\"":
-            at = normal_string(s, at, c, out)
-    out += s[at:at + 2]
-    return at + 2
-
-
-def normal_string(s, at, quote, out):
-    while at < len(s) and s[at] != quote:
-        c = s[at]
-        out += b"\\n" if c == 10 else b"" if c == 13 else bytes([c])
-        at += 1
-        if c == ord("\\") and at < len(s):
-            out.append(s[at])
-            at += 1
-    out += s[at:at + 1]
-    return at + 1
-
-
-def fnv(data):
-    value = 14695981039346656037
-    for byte in data:
-        value = (value ^ byte) * 1099511628211 % 2 ** 64
-    return value
-
-
-def kind_of(text):
-    """The kind of a template in SEEN, or None."""
-    form = normal_form(text)
-    return next((kind for kind, count, code, _ in SEEN if (count, code) == (len(form), fnv(form))), None)
-
-
-def print_row(kind, count, code):
-    print(f'    {{"{kind}", {count}, UINT64_C(0x{code:016x})}},')
-
-
-def main():
-    print("/* Normal forms of known chat templates, by length and hash. scripts/interop/chat_templates.py writes this")
-    print(" * file. */")
-    print("#ifndef TH_MODELS_CHAT_KNOWN_TEMPLATES_H\n#define TH_MODELS_CHAT_KNOWN_TEMPLATES_H\n")
-    print("#include <stdint.h>\n")
-    print("static const struct {\n    const char *kind;\n    uint64_t count, hash;\n} known_templates[] = {")
-    for kind, _, text, training in templates():
-        for variant in (text, training):
-            if variant is not None and not (kind == "qwen-3" and variant is training):  # another text for prompts
-                form = normal_form(variant)
-                print_row(kind, len(form), fnv(form))
-    for kind, count, code, _ in SEEN:
-        print_row(kind, count, code)
-    print("};\n\n#endif")
-
-
-if __name__ == "__main__":
-    main()
+def packaged(found):
+    """Yields (kind, name, text) of templates among {text: name}."""
+    for text, name in found.items():
+        for kind, end in PACKAGED.items():
+            if name.endswith(end):
+                yield kind, name, text

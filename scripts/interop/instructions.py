@@ -1,14 +1,21 @@
-"""Instruction data: texts of conversations against transformers for every known chat template, and the tokens and masks
-of 1,000 random conversations against TRL: assistant_only_loss for messages, completion_only_loss for prompts."""
+"""Instruction data: texts of conversations, with tools and without, against transformers for the kinds of chat templates, and
+the tokens and masks of 1,000 random conversations against TRL: assistant_only_loss for messages, with the templates of
+models and with all templates for training; completion_only_loss for prompts.
+
+    PACKAGES=FOLDER scripts/interop.sh instructions    FOLDER: packages of PyPI whose templates are compared too"""
 
 import json
 import os
 import pathlib
 import random
+import sys
 import tempfile
 
 import chat_templates
 import common
+
+sys.path.insert(0, str(common.HERE / "templates"))
+import texts
 
 CONVERSATIONS = 1000
 SPECIALS = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
@@ -17,6 +24,7 @@ PIECES = ["Hello", " world", "\n", "\n\n", "  ", " ", "2 + 2 = 4.", "Grüße", "
           "\t", "naïve", "<b>", "a" * 30, "The cat", " sat", "\u00a0", "É"]
 WITHOUT_SYSTEM = {"mistral-1", "mistral-0.1", "gemma", "phi-3-medium"}
 SYSTEM_IN_LAST_QUESTION = {"mistral-0.3", "mistral-0.3-trim", "mistral-nemo"}
+TOOLS = {"chatml", "qwen-2", "qwen-2.5", "qwen-2.5-math", "qwen-3", "llama-3.1", "llama-3.2", "mistral-0.3-trim", "mistral-nemo"}
 
 
 def content(draw):
@@ -34,6 +42,27 @@ def conversation(draw, kind, last="assistant"):
     for _ in range(draw.randint(1, 4)):
         messages += [{"role": "user", "content": content(draw)}, {"role": "assistant", "content": content(draw)}]
     return messages if last == "assistant" else messages[:-1]
+
+
+def call(draw, number):
+    return {"id": f"call{number:05}", "type": "function",
+            "function": {"name": "get_weather", "arguments": {"city": content(draw), "days": draw.randint(1, 9)}}}
+
+
+def tool_conversation(draw, kind, last):
+    """A conversation with tools; its answers call some of them."""
+    messages = [{"role": "user", "content": content(draw)}]
+    if kind not in SYSTEM_IN_LAST_QUESTION and draw.random() < 0.4:
+        messages.insert(0, {"role": "system", "content": content(draw)})
+    most = 1 if kind.startswith("llama") else 2
+    for _ in range(draw.randint(0, 2)):
+        calls = [call(draw, draw.randint(0, 99999)) for _ in range(draw.randint(1, most))]
+        messages.append({"role": "assistant", "content": content(draw) if draw.random() < 0.5 else "", "tool_calls": calls})
+        messages += [{"role": "tool", "name": "get_weather", "content": content(draw), "tool_call_id": c["id"]}
+                     for c in calls]
+    if last == "assistant":
+        messages.append({"role": "assistant", "content": content(draw)})
+    return messages
 
 
 def train_tokenizer(normalizer=None):
@@ -75,14 +104,28 @@ def compare_texts(c, kind, name, template):
     with tempfile.TemporaryDirectory() as folder:
         fast = folder_with(train_tokenizer(), template, folder)
         for prompt in (False, True):
-            talks = [conversation(draw, kind, "user" if prompt else "assistant") for _ in range(200)]
-            lines = write_lines(folder, [{"messages": t} for t in talks])
-            run = c.run(c.build / "scripts/interop/instructions", "write", folder, lines, int(prompt))
-            ours = [json.loads(line) for line in run.stdout.splitlines()]
-            theirs = [fast.apply_chat_template(t, tokenize=False, add_generation_prompt=prompt) for t in talks]
-            wrong = next((i for i in range(len(talks)) if ours[i] != theirs[i]), None)
-            c.check(f"texts of {kind} ({name})", wrong is None and len(ours) == len(theirs),
-                    "" if wrong is None else f"{ours[wrong]!r}, not {theirs[wrong]!r}")
+            last = "user" if prompt else "assistant"
+            talks = [{"messages": conversation(draw, kind, last)} for _ in range(200)]
+            if kind in TOOLS and "tool_calls" in template:
+                talks += [{"messages": tool_conversation(draw, kind, last), "tools": [texts.TOOL] * draw.randint(1, 2)}
+                          for _ in range(200)]
+            lines = write_lines(folder, talks)
+            run = c.run(c.build / "scripts/interop/instructions", "write", folder, lines, int(prompt), kind)
+            ours = [json.loads(line).get("text") for line in run.stdout.splitlines()]
+            theirs = [text_of(fast, t, prompt) for t in talks]
+            wrong = [i for i in range(len(talks)) if ours[i] != theirs[i]]
+            c.check(f"texts of {kind} ({name})", not wrong and len(ours) == len(theirs),
+                    f"{len(talks)} conversations" if not wrong else
+                    f"{len(wrong)} differ: {ours[wrong[0]]!r}, not {theirs[wrong[0]]!r}")
+
+
+def text_of(fast, talk, prompt):
+    """The text of transformers; None for an error."""
+    try:
+        return fast.apply_chat_template(talk["messages"], tools=talk.get("tools"), tokenize=False,
+                                        add_generation_prompt=prompt)
+    except Exception:  # of the template, or of the sandbox
+        return None
 
 
 def trl_rows(fast, examples, folder, assistant_only):
@@ -102,12 +145,14 @@ def trl_rows(fast, examples, folder, assistant_only):
             for row in trainer.train_dataset]
 
 
-def compare_masks(c, title, template, kind, make, normalizer=None, assistant_only=False):
+def compare_masks(c, title, template, kind, make, normalizer=None, assistant_only=False, by_kind=True):
+    """by_kind: ours is written by the kind, otherwise by the template."""
     draw = random.Random(title)
     with tempfile.TemporaryDirectory() as folder:
         fast = folder_with(train_tokenizer(normalizer), template, folder)
         examples = [make(draw, kind) for _ in range(CONVERSATIONS)]
-        run = c.run(c.build / "scripts/interop/instructions", "encode", folder, write_lines(folder, examples))
+        run = c.run(c.build / "scripts/interop/instructions", "encode", folder, write_lines(folder, examples),
+                    *([kind] if by_kind else []))
         lines = run.stdout.splitlines()
         rows = trl_rows(fast, examples, pathlib.Path(folder) / "out", assistant_only)
         wrong, detail = 0, ""
@@ -139,12 +184,9 @@ def compare(c):
     known = {name: (kind, text) for kind, name, text, _ in chat_templates.templates()}
     for kind, name, text, _ in chat_templates.templates():
         compare_texts(c, kind, name, text)
-    for path in sorted(pathlib.Path(os.environ.get("CHAT_TEMPLATES", "/nonexistent")).glob("*.jinja")):
-        text = path.read_text(encoding="utf-8")
-        kind = chat_templates.kind_of(text)
-        c.check(f"{path.name} is known", kind is not None)
-        if kind:
-            compare_texts(c, kind, path.name, text)
+    if os.environ.get("PACKAGES"):
+        for kind, name, text in chat_templates.packaged(texts.gather(os.environ["PACKAGES"])):
+            compare_texts(c, kind, name, text)
     for name in ("llama3", "phi3", "phi3_5", "gemma", "gemma3", "qwen2_5", "qwen3", "qwen3_instruct_2507"):
         kind, text = known[name]
         compare_masks(c, f"messages, {name}", text, kind, messages, assistant_only=True)
@@ -152,6 +194,9 @@ def compare(c):
     for name in ("chatml", "smollm-2", "llama-2", "mistral-1", "olmo-2", "zephyr", "llama3_1", "qwen3"):
         kind, text = known[name]
         compare_masks(c, f"prompts and completions, {name}", text, kind, pair)
+    for path in sorted(chat_templates.trl_folder().glob("*_training.jinja")):
+        compare_masks(c, f"messages, {path.name}", path.read_text(encoding="utf-8"), path.stem, messages,
+                      assistant_only=True, by_kind=False)
     compare_masks(c, "texts", known["chatml"][1], "chatml", text_pair)
 
 

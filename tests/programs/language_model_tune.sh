@@ -153,13 +153,34 @@ template="{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n
 printf '%s' "$template{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}" >model/chat_template.jinja
 expect 0 'improved from' tune data.jsonl own --lora 0 --epochs 2
 cmp -s model/chat_template.jinja own/chat_template.jinja || fail "the run loses the chat template"
-expect 0 'the run keeps llama-3' tune data.jsonl other --chat llama-3 --epochs 2
-[ ! -e other/chat_template.jinja ] || fail "the run keeps a template that it did not use"
+expect 0 'improved from' tune data.jsonl other --chat llama-3 --epochs 2
+grep -q start_header_id other/chat_template.jinja || fail "the run has no template of the kind that it used"
 expect 0 '' "$program" export own kept
 cmp -s model/chat_template.jinja kept/chat_template.jinja || fail "export loses the chat template"
 cp -r model aside && rm -r model
 printf 'cat 3\n' | "$program" chat own --temperature 0 --tokens 5 >said 2>&1 || fail "chat needs the base of whole weights: $(cat said)"
 mv aside model && rm model/chat_template.jinja
+
+# -- variables, and the date, which the run keeps; a template for tools, which the run and its export keep --
+printf '%s' "{{ strftime_now('%Y-%m-%d') }} {{ color }}{% for m in messages %} {{ m.content }}{% endfor %}" >model/chat_template.jinja
+mkdir model/additional_chat_templates
+echo tools >model/additional_chat_templates/tool_use.jinja
+cat >one.jsonl <<'EOF'
+{"prompt": [{"role": "user", "content": "cat"}], "completion": [{"role": "assistant", "content": "red"}]}
+{"prompt": [{"role": "user", "content": "dog"}], "completion": [{"role": "assistant", "content": "red"}]}
+EOF
+expect 0 'improved from' tune one.jsonl dated --lora 0 --epochs 40 --lr 0.01 --template-date 2031-05-17 --template-variables '{"color": "blue"}'
+grep -aq '2031-05-17' dated/best.safetensors || fail "the run does not keep the date"
+expect 0 'loss=' "$program" eval dated --text one.jsonl
+loss_of_run=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
+expect 0 "loss=$loss_of_run" "$program" eval dated --text one.jsonl --template-date 2031-05-17
+expect 0 'loss=' "$program" eval dated --text one.jsonl --template-date 1999-12-31 --template-variables '{"color": "green"}'
+! grep -q "loss=$loss_of_run " said || fail "the variables and the date do not matter"
+expect 1 'it must be like 2026-11-28' "$program" eval dated --text one.jsonl --template-date tomorrow
+expect 1 'the variable tools is set by the library' "$program" eval dated --text one.jsonl --template-variables '{"tools": 1}'
+expect 0 '' "$program" export dated with_tools
+cmp -s model/additional_chat_templates/tool_use.jinja with_tools/additional_chat_templates/tool_use.jinja || fail "export loses the template for tools"
+rm -r model/chat_template.jinja model/additional_chat_templates
 (ulimit -f 60 && expect 1 'File too large' tune data.jsonl limited --epochs 5) || exit 1
 [ ! -e limited/best.safetensors ] && ! ls limited/*.unfinished* 2>/dev/null || fail "a file stays that is not complete"
 [ -c /dev/full ] && { "$program" chat run </dev/null >/dev/full 2>said && :; }

@@ -122,6 +122,23 @@ bool th_chat_usable(const th_chat_template *chat, const char *name)
     return false;
 }
 
+th_status th_chat_template_set_end(th_chat_template *chat, const char *eos)
+{
+    static const char name[] = "chat_template_set_end";
+    if (!th_chat_usable(chat, name))
+        return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
+    if (eos == NULL)
+        return th_fail(chat->ctx, TH_ERROR_ARGUMENT, name, "the token is NULL");
+    char *copy = copy_text(chat->ctx, eos);
+    if (copy == NULL)
+        return th_fail_memory(chat->ctx, name, strlen(eos));
+    release_text(chat->ctx, chat->eos);
+    release_text(chat->ctx, chat->stop);
+    chat->eos = copy;
+    chat->stop = th_chat_find_stop(chat);
+    return th_error_code(chat->ctx);
+}
+
 th_status th_chat_template_set_variables(th_chat_template *chat, const char *json)
 {
     static const char name[] = "chat_template_set_variables";
