@@ -1,5 +1,5 @@
 /* Reads and writes models in the format of Hugging Face transformers: a folder with config.json, which describes the
- * model, and model.safetensors, its weights. Models of 11 families (docs/families.md) become th_language_model: GPT-2,
+ * model, and model.safetensors, its weights. Models of 14 families (docs/families.md) become th_language_model: GPT-2,
  * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX. A language model with the options of
  * a family is written so that
  *

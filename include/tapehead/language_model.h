@@ -31,7 +31,8 @@ typedef struct th_language_model_options {
     int64_t vocabulary, length, width, heads, layers; /* all must be given; length: the largest number of tokens in a
                                                          sequence */
     th_position_kind positions;
-    bool untied;                        /* the classifier has its own weight, without a bias */
+    bool untied;                        /* the classifier has its own weight */
+    bool classifier_bias;               /* with untied: the classifier has a bias (Phi-2) */
     double dropout;                     /* in training, on the embedding and at the end of every branch; 0 <= p < 1 */
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
@@ -39,6 +40,7 @@ typedef struct th_language_model_options {
     int64_t bigram_rows;                /* of bigram_embedding, which adds a row for each pair of tokens; 0: none, or
                                            at least 2 */
     bool embedding_norm;                /* th_rms_norm without a weight normalizes the first block's input */
+    double logit_divisor;               /* divides the logits, before the soft cap (Granite); 0: 1 */
     double logit_soft_cap;              /* logits become c tanh(logits / c) (Gemma 2); 0: none */
     th_transformer_block_options block; /* without cross_attention. If block.dropout is given, the branches use it
                                            instead of dropout */
@@ -58,6 +60,7 @@ typedef struct th_language_model_options {
  *   x = drop(x)                       with dropout
  *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
  *   logits = norm(x) embedding^T      the classifier is the embedding (tied)
+ *   logits = logits / d               if logit_divisor = d is given: the input of the classifier is divided
  *   logits = c tanh(logits / c)       if logit_soft_cap = c is given (Gemma Team 2024)
  *
  * Llama (Touvron et al. 2023) is
@@ -72,7 +75,7 @@ typedef struct th_language_model_options {
  *
  * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (length, E) (learned positions),
  * layers.0 ... (blocks), norm.weight and norm.bias (pre-norm only, because post-norm blocks end with a norm),
- * classifier.weight (V, E) (untied).
+ * classifier.weight (V, E) (untied), classifier.bias (V) (classifier_bias).
  *
  * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
  * biases 0, norms 1 (0 with block.unit_offset), bigram_embedding.weight 0.
@@ -97,8 +100,8 @@ TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
 
 /* Returns th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar. targets (B, T): targets[b, t]
  * is the token that follows tokens[b, t]. Classifier and loss run as one operation (th_dense_cross_entropy), which
- * holds only a chunk of the logits at a time; they run as separate operations if fusion is off. With logit_soft_cap,
- * these operations run chunk by chunk, and backward computes the logits again. */
+ * holds only a chunk of the logits at a time; they run as separate operations if fusion is off. With logit_soft_cap or
+ * classifier_bias, these operations run chunk by chunk, and backward computes the logits again. */
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 

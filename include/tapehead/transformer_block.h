@@ -36,6 +36,8 @@ typedef struct th_transformer_block_options {
     bool output_norm;         /* a norm at the end of each branch, in addition to the one before it (Gemma 2) */
     bool no_input_norm;       /* with output_norm: without the norm before each branch (OLMo 2) */
     bool parallel;            /* all branches read the block's input (GPT-NeoX, GPT-J) */
+    bool shared_norm;         /* with parallel: all branches read norm1 of it (GPT-J, Phi-2) */
+    double branch_scale;      /* multiplies each branch before it is added (Granite); 0: 1 */
     bool cross_attention;     /* a decoder block: attends to a memory too */
     th_activation activation; /* of the MLP */
     th_norm norm;
@@ -78,15 +80,18 @@ typedef struct th_transformer_block_options {
  *
  *   parallel                     x + drop(f1(norm1(x))) + drop(f2(norm2(x)))
  *   parallel, output_norm        x + drop(norm1_out(f1(norm1(x)))) + drop(norm2_out(f2(norm2(x))))
+ *   parallel, shared_norm        x + drop(f1(norm1(x))) + drop(f2(norm1(x)))
+ *
+ * With branch_scale = s, each branch adds s drop(...) instead of drop(...).
  *
  * Members: self_attn and multihead_attn (th_multi_head_attention_new), linear1 (mlp_width, E), linear2 (E, mlp_width)
  * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches. With output_norm also
- * norm1_out, norm2_out and norm3_out. The layers initialize their parameters. options may be NULL.
+ * norm1_out, norm2_out and norm3_out. With shared_norm norm1 is the only norm before a branch. The layers initialize their parameters. options may be NULL.
  *
  * With value_residual and embedding_skip, th_transform needs .first_values and .first_input.
  *
  * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm or parallel; no_input_norm without output_norm;
- * no_mlp with gated. All other options can be combined.
+ * no_mlp with gated; shared_norm without parallel or with no_input_norm. All other options can be combined.
  *
  * PyTorch's layers are this block with dropout = attention_dropout. A block of Llama is
  *
@@ -102,7 +107,9 @@ typedef struct th_transformer_block_options {
  *   Gemma 3     as Gemma 2, with .scores.qk_norm = true and without .scores.soft_cap
  *   OLMo 2      .output_norm = true, .no_input_norm = true, .scores = {.rotary = true, .qk_norm_whole = true}
  *   GPT-NeoX    .norm = TH_LAYER_NORM, .parallel = true, .gated = false, .activation = TH_GELU, .no_bias = false,
- *               .scores = {.rotary = true, .rotary_width = ...} */
+ *               .scores = {.rotary = true, .rotary_width = ...}
+ *   Phi-2       as GPT-NeoX, with .shared_norm = true and .activation = TH_GELU_TANH
+ *   Granite     .branch_scale = ..., .scale = ... */
 TH_API th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                            const th_transformer_block_options *options);
 

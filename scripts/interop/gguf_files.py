@@ -42,6 +42,7 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=1e4, factor=8.0, low_freq_factor=1.
 FACTORS = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0]
 LONGROPE = dict(rope_type="longrope", rope_theta=1e4, short_factor=FACTORS, long_factor=[2 * f for f in FACTORS])
 GEMMA = dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=16)
+GRANITE = dict(embedding_multiplier=6.0, residual_multiplier=0.25, logits_scaling=2.0)
 MODELS = {
     "llama": ("llama", "Llama", SIZES),
     "llama tied, wide heads": ("llama", "Llama", SIZES | dict(tie_word_embeddings=True, head_dim=32)),
@@ -63,6 +64,10 @@ MODELS = {
     "gemma2": ("gemma2", "Gemma2", SIZES | GEMMA | dict(num_hidden_layers=4)),
     "gemma3": ("gemma3", "Gemma3", SIZES | GEMMA | dict(num_hidden_layers=7)),
     "gptneox": ("gptneox", "GPTNeoX", SIZES | dict(rotary_pct=0.25)),
+    "phi2": ("phi2", "Phi", {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}),
+    "granite": ("granite", "Granite", SIZES | GRANITE | dict(attention_multiplier=0.125)),
+    "granite biases": ("granite", "Granite", SIZES | GRANITE | dict(attention_bias=True, mlp_bias=True)),
+    "minicpm": ("minicpm", "Granite", SIZES | GRANITE | dict(attention_multiplier=0.25, tie_word_embeddings=True)),
     "gpt2": ("gpt2", "GPT2", dict(vocab_size=VOCABULARY, n_positions=64, n_embd=64, n_layer=2, n_head=4)
              | dict(bos_token_id=0, eos_token_id=0)),
 }
@@ -70,7 +75,7 @@ MODELS = {
 READABLE = {"llama", "llama tied, wide heads", "qwen2"}
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0"}
 # llama.cpp computes GELU from a table of float16
-APPROXIMATE = {"gemma2", "gemma3", "gptneox", "gpt2"}
+APPROXIMATE = {"gemma2", "gemma3", "gptneox", "phi2", "gpt2"}
 TEXT = "The 12th model's words, isn't it? Straße, 东京 and\n\n  more: naïve 'RE-runs'  "
 
 

@@ -91,6 +91,9 @@ OLMO2 = USUAL | dict(model_type="olmo2")
 GEMMA2 = USUAL | dict(model_type="gemma2", head_dim=10, query_pre_attn_scalar=7, sliding_window=5)
 GEMMA3 = USUAL | dict(model_type="gemma3_text", head_dim=10, query_pre_attn_scalar=7, sliding_window=5)
 GPT_NEOX = {key: value for key, value in USUAL.items() if key != "num_key_value_heads"} | dict(model_type="gpt_neox")
+PHI = USUAL | dict(model_type="phi")
+GRANITE = USUAL | dict(model_type="granite", embedding_multiplier=12.0, attention_multiplier=0.0625) | dict(
+    residual_multiplier=0.22, logits_scaling=8.0)
 WINDOWS = dict(use_sliding_window=True, sliding_window=5)
 TYPES = dict(layer_types=["full_attention", "sliding_attention", "full_attention"])
 BY_KIND = dict(
@@ -156,6 +159,16 @@ MODELS |= {
     | dict(attention_bias=False, rope_parameters=dict(rope_theta=100.0, partial_rotary_factor=0.5)),
     "gpt_neox whole heads, scaled": GPT_NEOX
     | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0, partial_rotary_factor=1.0)),
+    "phi": PHI,
+    "phi groups, exact gelu, dropout": PHI
+    | dict(num_key_value_heads=2, hidden_act="gelu", resid_pdrop=0.1, embd_pdrop=0.2, attention_dropout=0.1),
+    "phi no groups, whole heads, eps": PHI
+    | dict(num_key_value_heads=4, layer_norm_eps=1e-3, rope_parameters=dict(rope_theta=100.0, partial_rotary_factor=1.0)),
+    "granite": GRANITE,
+    "granite no groups, biases, tied": GRANITE
+    | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, logits_scaling=0.3),
+    "granite without multipliers": USUAL | dict(model_type="granite", attention_multiplier=8**-0.5),
+    "granite scaled": GRANITE | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
     "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),
 }
 FAMILIES = sorted({name.split()[0].rstrip(",") for name in MODELS})
@@ -227,14 +240,14 @@ RENAMED = [
     (r"^(wte|embed_tokens|embed_in)\.", "embedding."),
     (r"^wpe\.", "position."),
     (r"^h\.", "layers."),
-    (r"^(ln_f|final_layer_norm)\.", "norm."),
+    (r"^(ln_f|final_layer_norm|final_layernorm)\.", "norm."),
     (r"^(lm_head|embed_out)\.", "classifier."),
     (r"\.(ln_1|input_layernorm)\.", ".norm1."),
     (r"\.(ln_2|post_attention_layernorm)\.", ".norm2."),
     (r"\.attn\.c_attn\.", ".self_attn.in_proj_"),
-    (r"\.(attn\.c_proj|self_attn\.o_proj|attention\.dense)\.", ".self_attn.out_proj."),
-    (r"\.mlp\.(c_fc|up_proj|dense_h_to_4h)\.", ".linear1."),
-    (r"\.mlp\.(c_proj|down_proj|dense_4h_to_h)\.", ".linear2."),
+    (r"\.(attn\.c_proj|self_attn\.o_proj|(attention|self_attn)\.dense)\.", ".self_attn.out_proj."),
+    (r"\.mlp\.(c_fc|fc1|up_proj|dense_h_to_4h)\.", ".linear1."),
+    (r"\.mlp\.(c_proj|fc2|down_proj|dense_4h_to_h)\.", ".linear2."),
     (r"\.mlp\.gate_proj\.", ".gate."),
 ]
 OUTPUT_NORMS = [  # of the families with norms at the end of branches
@@ -472,6 +485,71 @@ def compare_export_roundtrip(c, folder):
         c.check("created here: transformers generates", longer.shape == (3, 7), longer.shape)
 
 
+def make_with_pictures(text):
+    """Creates a Gemma 3 with random parameters that reads pictures, and one with its text part only."""
+    small = dict(hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1, image_size=4, patch_size=2)
+    text = {key: value for key, value in text.items() if key != "model_type"}
+    torch.manual_seed(7)
+    config = transformers.Gemma3Config(text_config=text, vision_config=small, mm_tokens_per_image=1, eos_token_id=[3, 5])
+    config.text_config._attn_implementation = "eager"
+    model = transformers.Gemma3ForConditionalGeneration(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.1)
+    alone = transformers.AutoModelForCausalLM.from_config(config.text_config, attn_implementation="eager").eval()
+    tensors = {"model." + name: value for name, value in model.model.language_model.state_dict().items()}
+    alone.load_state_dict(tensors | {"lm_head.weight": model.lm_head.weight})
+    return model, alone
+
+
+def compare_pictures(c, folder):
+    """Reads the text part of a model with pictures, as transformers 5 saves it, and with the names of transformers 4. The
+    export is a model without pictures."""
+    from safetensors.torch import load_file, save_file
+
+    model, alone = make_with_pictures(GEMMA3 | TYPES)
+    model.save_pretrained(folder / "pictures")
+    path = folder / "pictures" / "model.safetensors"
+    tensors = load_file(path)
+    for version in (5, 4):
+        if version == 4:
+            renamed = [("model.language_model.", "language_model.model."), ("model.vision", "vision"), ("model.multi", "multi")]
+            for old, new in renamed:
+                tensors = {new + name.removeprefix(old) if name.startswith(old) else name: t for name, t in tensors.items()}
+            save_file(tensors, path)
+        c.check("gemma3 with pictures: names", any("vision" in name for name in tensors), sorted(tensors)[:3])
+        title = f"gemma3 with pictures, names of transformers {version}"
+        tokens, logits = compare_pretrained(c, folder / "pictures", alone, "float32", title, folder / "text")
+        with torch.no_grad():
+            c.close(f"{title}: logits of the whole model", 1e-5, model(tokens).logits, logits)
+        again = load_exported(c, f"{title}, exported", folder / "text")
+        c.close(f"{title}, exported: logits", 1e-4, again(tokens).logits, logits)
+        c.check(f"{title}: end tokens", again.config.model_type == "gemma3_text", again.config.model_type)
+
+
+def compare_minicpm(c, folder):
+    """transformers has no MiniCPM. Its formulas are those of Granite, whose config.json has the same numbers in other
+    units."""
+    layers, width = LLAMA["num_hidden_layers"], LLAMA["hidden_size"]
+    for tied in (True, False):
+        model = make(GRANITE | dict(embedding_multiplier=12.0, attention_multiplier=8**-0.5, logits_scaling=width / 16)
+                     | dict(residual_multiplier=1.4 / layers**0.5, tie_word_embeddings=tied))
+        saved = folder / "minicpm"
+        model.save_pretrained(saved)
+        config = json.loads((saved / "config.json").read_text())
+        for key in ("embedding_multiplier", "attention_multiplier", "logits_scaling", "residual_multiplier", "mlp_bias"):
+            del config[key]
+        config |= dict(model_type="minicpm", architectures=["MiniCPMForCausalLM"], scale_emb=12, scale_depth=1.4)
+        config |= dict(dim_model_base=16, tie_word_embeddings=tied)
+        (saved / "config.json").write_text(json.dumps(config))
+        for dtype in ("float32", "float64"):
+            exported = [folder / "minicpm_exported"] if dtype == "float32" else []
+            tokens, logits = compare_pretrained(c, saved, model.float(), dtype, "minicpm", *exported)
+            if exported:
+                again = load_exported(c, "minicpm exported", exported[0])
+                c.close("minicpm exported: logits", 1e-4, again(tokens).logits, logits)
+                c.check("minicpm exported as granite", again.config.model_type == "granite", again.config.model_type)
+
+
 def compare_trained(c, folder):
     """Trains and exports a model with programs/language_model. transformers loads it with its tokenizer and writes the
     same text; the example continues training from the export."""
@@ -504,6 +582,8 @@ def compare(c):
         compare_chosen(c, folder)
         compare_files(c, folder)
         compare_stored(c, folder)
+        compare_pictures(c, folder)
+        compare_minicpm(c, folder)
         compare_export_roundtrip(c, folder)
         compare_trained(c, folder)
 
@@ -543,6 +623,10 @@ SMALL |= {
     "gpt_neox": OTHERS
     | dict(model_type="gpt_neox", num_attention_heads=2)
     | dict(rope_parameters=dict(rope_theta=500.0, partial_rotary_factor=0.5)),
+    "phi": OTHERS | dict(model_type="phi", num_attention_heads=2, num_key_value_heads=2),
+    "granite": OTHERS
+    | dict(model_type="granite", embedding_multiplier=3.0, attention_multiplier=0.25)
+    | dict(residual_multiplier=0.5, logits_scaling=4.0),
 }
 for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
     del SMALL["gpt_neox"][key]
@@ -551,12 +635,14 @@ for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
 def fixtures(folder):
     from safetensors.torch import save_file
 
-    for name, config in SMALL.items():
+    for name, config in (SMALL | {"gemma3_pictures": SMALL["gemma3"]}).items():
         for kind in (name, f"{name}_shards") if name in ("gpt2", "llama") else (name,):
-            model = make(config)
+            saved = model = make(config)
+            if name == "gemma3_pictures":
+                saved, model = make_with_pictures(config)
             if kind != name:
                 model = model.to(torch.bfloat16)
-            model.save_pretrained(folder / kind, max_shard_size="2KB" if kind != name else "1GB")
+            saved.save_pretrained(folder / kind, max_shard_size="2KB" if kind != name else "1GB")
             model = model.double()
             tokens = torch.arange(16).view(2, 8) * 5 % 13
             targets = torch.arange(16).view(2, 8) * 7 % 13

@@ -20,6 +20,7 @@ typedef struct language_model {
     th_module *bigram_embedding; /* or NULL */
     th_module *norm;             /* NULL after post-norm blocks */
     th_tensor *classifier;       /* (V, E): the embedding's weight unless untied */
+    th_tensor *classifier_bias;  /* (V), or NULL */
     th_module *output;           /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
@@ -54,6 +55,12 @@ static th_tensor *add_bigrams(const language_model *l, th_tensor *x, th_tensor *
     return th_add(x, th_module_forward(l->bigram_embedding, rows));
 }
 
+/* Returns x times a factor, which has the value 0 or infinity if it is not given. */
+static th_tensor *multiplied(th_tensor *x, double factor)
+{
+    return factor == 0 || factor == 1 || isinf(factor) ? x : th_scale(x, factor);
+}
+
 /* Returns the input of the classifier: (B, T) -> (B, T, E). */
 static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
                                 const th_language_model_logits_options *given)
@@ -65,8 +72,7 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
         !th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
-    if (l->options.embedding_scale != 0)
-        x = th_scale(x, l->options.embedding_scale);
+    x = multiplied(x, l->options.embedding_scale);
     x = th_positions_apply(&l->positions, x, given->positions);
     if (l->bigram_embedding)
         x = add_bigrams(l, x, tokens, given);
@@ -82,7 +88,9 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     for (th_module *block = l->layers->first; block; block = block->next)
         x = th_transform(block, x, &options);
     x = th_select_rows(x, given->rows);
-    return l->norm ? th_module_forward(l->norm, x) : x;
+    if (l->norm)
+        x = th_module_forward(l->norm, x);
+    return multiplied(x, 1 / l->options.logit_divisor);
 }
 
 /* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
@@ -95,7 +103,9 @@ static bool runs_output_module(const language_model *l)
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = given->documents ? hidden_states_of_documents(l, tokens, given) : hidden_states(l, tokens, given);
-    th_tensor *logits = runs_output_module(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *logits = runs_output_module(l)
+                            ? th_module_forward(l->output, x)
+                            : th_dense(x, l->classifier, &(th_dense_options){.bias = l->classifier_bias});
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -105,13 +115,11 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_option model_options[] = {TH_MODULE_INTEGER(language_model, options.length),
-                                                 TH_MODULE_CHOICE(language_model, options.positions),
-                                                 TH_MODULE_REAL(language_model, options.embedding_dropout),
-                                                 TH_MODULE_REAL(language_model, options.embedding_scale),
-                                                 TH_MODULE_FLAG(language_model, options.embedding_norm),
-                                                 TH_MODULE_REAL(language_model, options.logit_soft_cap),
-                                                 {.name = NULL}};
+static const th_module_option model_options[] = {
+    TH_MODULE_INTEGER(language_model, options.length),         TH_MODULE_CHOICE(language_model, options.positions),
+    TH_MODULE_REAL(language_model, options.embedding_dropout), TH_MODULE_REAL(language_model, options.embedding_scale),
+    TH_MODULE_FLAG(language_model, options.embedding_norm),    TH_MODULE_REAL(language_model, options.logit_divisor),
+    TH_MODULE_REAL(language_model, options.logit_soft_cap),    {.name = NULL}};
 static const th_module_type language_model_type = {.name = "language_model",
                                                    .bytes = sizeof(language_model),
                                                    .forward = language_model_forward,
@@ -144,8 +152,9 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
     if (!th_has_fusion(l->base.ctx) || runs_output_module(l))
         return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
     th_tensor *x = documents ? hidden_states_of_documents(l, tokens, &given) : hidden_states(l, tokens, &given);
-    return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
-                    : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
+    return cap == 0 && l->classifier_bias == NULL
+               ? th_dense_cross_entropy(x, l->classifier, targets, options)
+               : th_soft_capped_cross_entropy(x, l->classifier, l->classifier_bias, cap, targets, options);
 }
 
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
@@ -184,6 +193,7 @@ static th_status check_numbers(th_context *ctx, const th_language_model_options 
         const char *name;
         double value;
     } numbers[] = {{"embedding_scale", o->embedding_scale},
+                   {"logit_divisor", o->logit_divisor},
                    {"logit_soft_cap", o->logit_soft_cap},
                    {"initialization.embedding_deviation", o->initialization.embedding_deviation},
                    {"initialization.deviation", o->initialization.deviation}};
@@ -220,6 +230,9 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->initialization.zero_classifier && !o->untied)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "initialization.zero_classifier needs .untied: the embedding is the classifier of a tied model");
+    if (o->classifier_bias && !o->untied)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "classifier_bias needs .untied: the embedding is the classifier of a tied model");
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
@@ -247,6 +260,8 @@ static th_status initialize_weights(const language_model *l)
     for (const th_module *block = l->layers->first; block; block = block->next)
         if (th_block_initialize(block, inner, last) != TH_OK)
             return l->base.ctx->error;
+    if (l->classifier_bias && th_fill(l->classifier_bias, 0) != TH_OK)
+        return l->base.ctx->error;
     return l->options.untied ? th_draw_weight(l->classifier, draw_of(o, o->zero_classifier, o->deviation)) : TH_OK;
 }
 
@@ -318,10 +333,12 @@ static void add_members(language_model *l)
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->untied) {
-        const th_dense_layer_options dense = {.no_bias = true};
+        const th_dense_layer_options dense = {.no_bias = !o->classifier_bias};
         th_module *classifier = th_dense_new(ctx, o->width, o->vocabulary, &dense);
         l->output = th_module_add(&l->base, "classifier", classifier);
         l->classifier = th_module_find_parameter(l->output, "weight");
+        if (o->classifier_bias)
+            l->classifier_bias = th_module_find_parameter(l->output, "bias");
     }
 }
 

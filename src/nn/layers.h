@@ -16,14 +16,14 @@ typedef struct th_dense_layer {
 /* The type of modules that th_dense_new makes. */
 extern const th_module_type th_dense_type;
 
-/* -- logits with a soft cap, and their cross entropy in chunks (soft_cap.c) -- */
+/* -- logits with a soft cap or a bias, and their cross entropy in chunks (soft_cap.c) -- */
 
 /* Returns cap tanh(logits / cap) (Gemma Team 2024); logits if cap is 0. */
 th_tensor *th_soft_capped(th_tensor *logits, double cap);
 
-/* Returns th_cross_entropy of th_soft_capped(x weight^T, cap): x (B, T, E), weight (V, E), targets (B, T). Only a
- * chunk of the logits exists at a time, and backward computes them again. */
-th_tensor *th_soft_capped_cross_entropy(th_tensor *x, th_tensor *weight, double cap, th_tensor *targets,
-                                        const th_cross_entropy_options *options);
+/* Returns th_cross_entropy of th_soft_capped(x weight^T + bias, cap): x (B, T, E), weight (V, E), bias (V) or NULL,
+ * targets (B, T). Only a chunk of the logits exists at a time, and backward computes them again. */
+th_tensor *th_soft_capped_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *bias, double cap,
+                                        th_tensor *targets, const th_cross_entropy_options *options);
 
 #endif

@@ -24,7 +24,8 @@ typedef struct transformer_block {
     th_tensor *embedding_skip;     /* (2): the factors of x and of the first block's input; or NULL */
     int64_t width;
     th_activation activation;
-    bool post_norm, parallel, recompute;
+    bool post_norm, parallel, shared_norm, recompute;
+    double branch_scale; /* 1: none */
     double dropout, mlp_dropout;
 } transformer_block;
 
@@ -108,16 +109,19 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
 }
 
-/* Returns residual + dropout(norm_out(branch(x))). With fusion there is no separate addition. Without dropout and norm,
- * the last product of the branch adds the residual. Otherwise the dropout operation adds it. */
+/* Returns residual + branch_scale dropout(norm_out(branch(x))). With fusion there is no separate addition. Without
+ * dropout, norm and scale, the last product of the branch adds the residual. Otherwise the dropout operation adds it. */
 static th_tensor *with_residual(const transformer_block *b, branch_function *branch, int i, th_tensor *x,
                                 th_tensor *residual, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    th_module *norm = b->post_norm ? NULL : b->norm[i], *norm_out = b->norm_out[i];
-    if (th_has_fusion(ctx) && norm_out == NULL && (b->dropout == 0 || !th_module_is_training(&b->base)))
+    th_module *norm = b->post_norm ? NULL : b->norm[b->shared_norm ? 0 : i], *norm_out = b->norm_out[i];
+    const bool drops = b->dropout != 0 && th_module_is_training(&b->base);
+    if (th_has_fusion(ctx) && norm_out == NULL && b->branch_scale == 1 && !drops)
         return branch(b, norm, x, residual, given);
     th_tensor *y = normalize(norm_out, branch(b, norm, x, NULL, given));
+    if (b->branch_scale != 1)
+        y = th_scale(y, b->branch_scale);
     return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, residual)
                               : th_dropout_residual(th_dropout(y, b->dropout), 0, residual); /* th_add */
 }
@@ -208,7 +212,8 @@ static th_tensor *block_forward(th_module *m, th_tensor *x)
 
 static const th_module_option block_options[] = {
     TH_MODULE_CHOICE(transformer_block, activation), TH_MODULE_FLAG(transformer_block, post_norm),
-    TH_MODULE_FLAG(transformer_block, parallel),     TH_MODULE_REAL(transformer_block, dropout),
+    TH_MODULE_FLAG(transformer_block, parallel),     TH_MODULE_FLAG(transformer_block, shared_norm),
+    TH_MODULE_REAL(transformer_block, branch_scale), TH_MODULE_REAL(transformer_block, dropout),
     TH_MODULE_REAL(transformer_block, mlp_dropout),  {.name = NULL}};
 const th_module_type th_block_type = {.name = "transformer_block",
                                       .bytes = sizeof(transformer_block),
@@ -248,9 +253,16 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (o->no_input_norm && !o->output_norm)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "no_input_norm needs output_norm: the branches have no other norm");
+    if (o->shared_norm && (!o->parallel || o->no_input_norm))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "shared_norm %s",
+                       o->parallel ? "is a norm before the branches: it cannot be combined with no_input_norm"
+                                   : "needs parallel: otherwise the branches read different numbers");
     if (!(o->scale >= 0) || !isfinite(o->scale))
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "scale = %g must be a positive number, or 0 for the usual one",
                        o->scale);
+    if (!(o->branch_scale >= 0) || !isfinite(o->branch_scale))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "branch_scale = %g must be a positive number, or 0 for none",
+                       o->branch_scale);
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "attention_dropout", o->attention_dropout);
@@ -281,7 +293,7 @@ static void add_norms(transformer_block *b, int branches, const th_transformer_b
                                                                                "norm1_out", "norm2_out", "norm3_out"};
     th_context *ctx = b->base.ctx;
     for (int i = 0; i < branches; i++) {
-        if (!o->no_input_norm)
+        if (!o->no_input_norm && (i == 0 || !o->shared_norm))
             b->norm[i] = th_module_add(&b->base, name[i], th_block_norm_new(ctx, b->width, o));
         if (o->output_norm)
             b->norm_out[i] = th_module_add(&b->base, name_out[i], th_block_norm_new(ctx, b->width, o));
@@ -377,6 +389,8 @@ th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t head
     b->activation = given.activation;
     b->post_norm = given.post_norm;
     b->parallel = given.parallel;
+    b->shared_norm = given.shared_norm;
+    b->branch_scale = given.branch_scale != 0 ? given.branch_scale : 1;
     b->recompute = given.recompute;
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;

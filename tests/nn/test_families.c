@@ -235,19 +235,21 @@ static th_tensor *logits_by_hand(th_module *model, th_tensor *input, const th_la
         x = mixed(model, i, "embedding_skip", x, first);
         th_tensor *h = o->block.post_norm ? x : norm(model, i, "norm1", x, rms, offset, 0);
         th_tensor *a = norm(model, i, "norm1_out", attention(model, i, h, o, &first_values), rms, offset, 0);
-        th_tensor *sum = th_add(x, a);
+        const double scale = o->block.branch_scale > 0 ? o->block.branch_scale : 1;
+        th_tensor *sum = th_add(x, th_scale(a, scale));
         if (o->block.post_norm)
             sum = norm(model, i, "norm1", sum, rms, offset, 0);
         if (!o->block.no_mlp) {
             h = o->block.parallel ? x : sum;
-            h = o->block.post_norm ? h : norm(model, i, "norm2", h, rms, offset, 0);
-            sum = th_add(sum, norm(model, i, "norm2_out", mlp(model, i, h, o), rms, offset, 0));
+            h = o->block.post_norm ? h : norm(model, i, o->block.shared_norm ? "norm1" : "norm2", h, rms, offset, 0);
+            sum = th_add(sum, th_scale(norm(model, i, "norm2_out", mlp(model, i, h, o), rms, offset, 0), scale));
             if (o->block.post_norm)
                 sum = norm(model, i, "norm2", sum, rms, offset, 0);
         }
         x = sum;
     }
     x = norm(model, -1, "norm", x, rms, offset, 0);
+    x = o->logit_divisor > 0 ? th_scale(x, 1 / o->logit_divisor) : x;
     x = dense(model, -1, o->untied ? "classifier" : "embedding", x);
     return o->logit_soft_cap > 0 ? th_scale(th_tanh(th_scale(x, 1 / o->logit_soft_cap)), o->logit_soft_cap) : x;
 }
@@ -770,6 +772,11 @@ START_TEST(combinations_that_cannot_work_are_errors)
          "qk_norm_whole all heads together: only one can be given"},
         {{.scores = {.qk_norm = true, .qk_norm_unit_offset = true, .qk_norm_no_weight = true}},
          "qk_norm_unit_offset adds 1 to the weights, but qk_norm_no_weight leaves them out"},
+        {{.shared_norm = true}, "shared_norm needs parallel: otherwise the branches read different numbers"},
+        {{.shared_norm = true, .parallel = true, .output_norm = true, .no_input_norm = true},
+         "shared_norm is a norm before the branches: it cannot be combined with no_input_norm"},
+        {{.branch_scale = -1}, "branch_scale = -1 must be a positive number, or 0 for none"},
+        {{.branch_scale = INFINITY}, "branch_scale = inf must be"},
         {{.activation = TH_RELU_SQUARED + 1}, "unknown activation: 5"},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
@@ -782,6 +789,12 @@ START_TEST(combinations_that_cannot_work_are_errors)
     o = sizes;
     o.logit_soft_cap = NAN;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "logit_soft_cap = nan must be a positive number");
+    o = sizes;
+    o.logit_divisor = -4;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "logit_divisor = -4 must be a positive number");
+    o = sizes;
+    o.classifier_bias = true;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "classifier_bias needs .untied");
     o = sizes;
     o.bigram_rows = 1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "bigram_rows = 1 must be at least 2, or 0");

@@ -11,6 +11,7 @@ enum { TH_MAX_END_TOKENS = 64 };
 /* The contents of config.json. */
 typedef struct th_foreign_config {
     const th_family *family;
+    bool has_pictures; /* the model is the text part of one that reads pictures: the files have other tensors too */
     th_language_model_options options;
     int64_t end_token;                     /* the first one of the list; -1: none */
     int64_t end_tokens[TH_MAX_END_TOKENS]; /* all of them */

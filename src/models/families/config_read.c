@@ -88,7 +88,15 @@ static const th_family *find_family(const th_config *c)
     return family;
 }
 
-static void read_config(const th_config *c, th_foreign_config *described)
+/* Returns the object that describes the text part of a model with pictures; otherwise NULL. */
+static const json_t *text_part(const th_config *c)
+{
+    const char *type = json_string_value(json_object_get(c->object, "model_type"));
+    return type && strcmp(type, "gemma3") == 0 ? th_config_object(c, "text_config") : NULL;
+}
+
+/* Reads the description of a language model. whole: the file, which may have its end tokens. */
+static void read_model(const th_config *c, const th_config *whole, th_foreign_config *described)
 {
     th_context *ctx = c->source.ctx;
     const th_family *family = find_family(c);
@@ -98,7 +106,8 @@ static void read_config(const th_config *c, th_foreign_config *described)
         th_config_refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
     if (!th_config_flag(c, "is_causal", true))
         th_config_refuse(c, "\"%s\" is false", "is_causal");
-    *described = (th_foreign_config){.family = family, .options = family->options};
+    *described =
+        (th_foreign_config){.family = family, .has_pictures = c->object != whole->object, .options = family->options};
     th_language_model_options *o = &described->options;
     th_fields_read(c, family, o);
     if (!th_failed(ctx))
@@ -109,7 +118,17 @@ static void read_config(const th_config *c, th_foreign_config *described)
     th_layers_read(c, family, o);
     apply_dynamic_length(o, &o->block.scores.rotary_scaling);
     apply_dynamic_length(o, &o->other_scores.rotary_scaling);
-    th_end_tokens_read(c, described);
+    th_end_tokens_read(th_config_is_given(whole, "eos_token_id") ? whole : c, described);
+}
+
+static void read_config(const th_config *c, th_foreign_config *described)
+{
+    const json_t *text = text_part(c);
+    if (text && th_config_is_given(c, "quantization_config"))
+        th_config_refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
+    if (text && !th_config_flag(c, "tie_word_embeddings", true))
+        th_config_refuse(c, "\"%s\" is false, which is not supported beside text_config", "tie_word_embeddings");
+    read_model(&(th_config){c->source, text ? text : c->object}, c, described);
 }
 
 /* Reads an object. After an error *described is unchanged. */

@@ -1,13 +1,29 @@
 /* Writes config.json from the same table that reads it. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "models/families/config.h"
 #include "models/families/family.h"
 #include "models/families/fields.h"
 #include "models/families/writer.h"
 
-static void put_field(th_writer *w, const th_family_field *f, const void *member)
+/* Returns the shortest number x for which x / divisor is the value; the value times the divisor without such a number. */
+static double undo_division(double value, double divisor)
 {
+    for (int digits = 1; digits <= 17; digits++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.*g", digits, value * divisor);
+        const double x = strtod(text, NULL);
+        if (x / divisor == value)
+            return x;
+    }
+    return value * divisor;
+}
+
+static void put_field(th_writer *w, const th_family_field *f, const th_language_model_options *o)
+{
+    const void *member = (const char *)o + f->member;
     switch (f->kind) {
     case TH_FIELD_SIZE:
         th_put_integer(w, f->key, *(const int64_t *)member);
@@ -35,6 +51,12 @@ static void put_field(th_writer *w, const th_family_field *f, const void *member
         th_put_integer(w, f->key, (int64_t)fmax(1, nearbyint(root)));
         break;
     }
+    case TH_FIELD_ROOT_OF_LAYERS:
+        th_put_number(w, f->key, undo_division(*(const double *)member, sqrt((double)o->layers)));
+        break;
+    case TH_FIELD_PART_OF_WIDTH:
+        th_put_integer(w, f->key, (int64_t)fmax(1, nearbyint((double)o->width / *(const double *)member)));
+        break;
     case TH_FIELD_SCALED:
         th_put_flag(w, f->key, *(const double *)member != 1);
         break;
@@ -71,7 +93,7 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
     fprintf(file, "[\"%s\"]", family->architecture);
     th_put_text(&w, "model_type", family->model_type);
     for (const th_family_field *f = family->fields; f->key; f++)
-        put_field(&w, f, (const char *)&o + f->member);
+        put_field(&w, f, &o);
     th_layers_write(&w, family, &o);
     put_token(&w, "bos_token_id", begin_token);
     put_token(&w, "eos_token_id", end_token);

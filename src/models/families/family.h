@@ -42,16 +42,18 @@ typedef struct th_tensor_name {
 /* -- fields of config.json -- */
 
 typedef enum th_field_kind {
-    TH_FIELD_SIZE,         /* a positive integer, int64_t */
-    TH_FIELD_NUMBER,       /* a number in the field's range, double */
-    TH_FIELD_RATE,         /* a number in [0, 1), double */
-    TH_FIELD_FLAG,         /* bool */
-    TH_FIELD_NOT,          /* bool, the opposite of the field */
-    TH_FIELD_ACTIVATION,   /* th_activation */
-    TH_FIELD_INVERSE_ROOT, /* an integer n, double: 1 / sqrt(n) */
-    TH_FIELD_SCALED,       /* a flag, double: true is 0 (the default), false is 1 */
-    TH_FIELD_FALSE,        /* a flag that must be false; it has no member */
-    TH_FIELD_NULL          /* must be null; it has no member */
+    TH_FIELD_SIZE,           /* a positive integer, int64_t */
+    TH_FIELD_NUMBER,         /* a number in the field's range, double */
+    TH_FIELD_RATE,           /* a number in [0, 1), double */
+    TH_FIELD_FLAG,           /* bool */
+    TH_FIELD_NOT,            /* bool, the opposite of the field */
+    TH_FIELD_ACTIVATION,     /* th_activation */
+    TH_FIELD_INVERSE_ROOT,   /* an integer n, double: 1 / sqrt(n) */
+    TH_FIELD_ROOT_OF_LAYERS, /* a number n, double: n / sqrt(layers) */
+    TH_FIELD_PART_OF_WIDTH,  /* an integer n, double: width / n */
+    TH_FIELD_SCALED,         /* a flag, double: true is 0 (the default), false is 1 */
+    TH_FIELD_FALSE,          /* a flag that must be false; it has no member */
+    TH_FIELD_NULL            /* must be null; it has no member */
 } th_field_kind;
 
 typedef struct th_family_field {
@@ -69,6 +71,7 @@ typedef struct th_family_field {
 #define TH_SIZE(member_) .kind = TH_FIELD_SIZE, .member = TH_MEMBER(member_)
 #define TH_EPS(member_) .kind = TH_FIELD_NUMBER, .member = TH_MEMBER(member_), .range = TH_EPS_RANGE
 #define TH_CAP(member_) .kind = TH_FIELD_NUMBER, .member = TH_MEMBER(member_), .range = TH_CAP_RANGE
+#define TH_MULTIPLIER(member_) .kind = TH_FIELD_NUMBER, .member = TH_MEMBER(member_), .range = TH_MULTIPLIER_RANGE
 #define TH_RATE(member_) .kind = TH_FIELD_RATE, .member = TH_MEMBER(member_)
 #define TH_FLAG(member_) .kind = TH_FIELD_FLAG, .member = TH_MEMBER(member_)
 #define TH_NOT(member_) .kind = TH_FIELD_NOT, .member = TH_MEMBER(member_)
@@ -156,7 +159,7 @@ typedef struct th_family {
 
 /* All families in the order in which export tries them, and their number. */
 extern const th_family *const th_families[];
-enum { TH_FAMILIES = 11 };
+enum { TH_FAMILIES = 14 };
 
 /* Returns the family of a model_type, or NULL. */
 const th_family *th_family_find(const char *model_type);
@@ -171,7 +174,8 @@ extern const th_tensor_name th_llama_tensors[], th_llama_norms[];
 
 /* The tables, one for each model_type. */
 extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,
-    th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox;
+    th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox,
+    th_family_phi, th_family_granite, th_family_minicpm;
 
 /* -- layers whose attention differs: windows, and layers without rotary positions (layers_read.c, layers_write.c) -- */
 

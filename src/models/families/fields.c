@@ -175,9 +175,10 @@ static void read_only_value(const th_config *c, const th_family_field *f)
         th_config_refuse(c, "\"%s\" is true, which is not supported", f->key);
 }
 
-/* Reads a field into its member, whose type depends on the kind. */
-static void read_field(const th_config *c, const th_family_field *f, const char *key, void *member)
+/* Reads a field into its member, whose type depends on the kind. The sizes of the model are read before. */
+static void read_field(const th_config *c, const th_family_field *f, const char *key, th_language_model_options *o)
 {
+    void *member = (char *)o + f->member;
     switch (f->kind) {
     case TH_FIELD_SIZE:
         *(int64_t *)member = integer_in(c, key, 1, is_layer_count(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE,
@@ -201,6 +202,13 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
     case TH_FIELD_INVERSE_ROOT:
         *(double *)member = 1 / sqrt((double)integer_in(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value));
         break;
+    case TH_FIELD_ROOT_OF_LAYERS:
+        *(double *)member = th_config_number_in(c, key, f->range, f->default_value) / sqrt((double)o->layers);
+        break;
+    case TH_FIELD_PART_OF_WIDTH:
+        *(double *)member =
+            (double)o->width / (double)integer_in(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value);
+        break;
     case TH_FIELD_SCALED:
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
         break;
@@ -223,6 +231,6 @@ void th_fields_read(const th_config *c, const th_family *family, th_language_mod
         th_family_field field = *f;
         if (may_be_null(c, f))
             field.default_value = 0;
-        read_field(c, &field, key_in_file(c, f), (char *)options + f->member);
+        read_field(c, &field, key_in_file(c, f), options);
     }
 }

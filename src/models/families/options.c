@@ -58,6 +58,10 @@ th_language_model_options th_normal_options(const th_language_model_options *opt
         b->scale = 1 / sqrt((double)b->head_width);
     if (o.embedding_scale == 0)
         o.embedding_scale = 1;
+    if (o.logit_divisor == 0)
+        o.logit_divisor = 1;
+    if (b->branch_scale == 0)
+        b->branch_scale = 1;
     normalize_scores(&b->scores, b);
     normalize_scores(&o.other_scores, b);
     return o;
@@ -79,9 +83,11 @@ static const member of_model[] = {
     MODEL(INTEGER, heads),
     MODEL(CHOICE, positions),
     MODEL(FLAG, untied),
+    MODEL(FLAG, classifier_bias),
     MODEL(REAL, embedding_scale),
     MODEL(INTEGER, bigram_rows),
     MODEL(FLAG, embedding_norm),
+    MODEL(REAL, logit_divisor),
     MODEL(REAL, logit_soft_cap),
     MODEL(FLAG, scale_by_layer),
     MODEL(FLAG, block.no_mlp),
@@ -90,6 +96,8 @@ static const member of_model[] = {
     MODEL(FLAG, block.output_norm),
     MODEL(FLAG, block.no_input_norm),
     MODEL(FLAG, block.parallel),
+    MODEL(FLAG, block.shared_norm),
+    MODEL(REAL, block.branch_scale),
     MODEL(CHOICE, block.activation),
     MODEL(CHOICE, block.norm),
     MODEL(FLAG, block.unit_offset),

@@ -26,6 +26,10 @@ typedef struct th_range {
     {                                                                                                                  \
         1e-6, 1                                                                                                        \
     } /* part of a head that is rotated */
+#define TH_MULTIPLIER_RANGE                                                                                            \
+    {                                                                                                                  \
+        1e-6, 1e6                                                                                                      \
+    } /* multipliers of the embedding, the scores, the branches and the logits */
 #define TH_SCALING_RANGE                                                                                               \
     {                                                                                                                  \
         1e-6, 1e6                                                                                                      \

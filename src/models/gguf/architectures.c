@@ -82,6 +82,14 @@ static const th_tensor_name layer_norms[] = {
     {0},
 };
 
+/* Phi-2: its projections are not packed, its layers have one norm, and its classifier has a bias. */
+static const th_tensor_name phi_biases[] = {
+    TH_NAME("norm.bias", "output_norm.bias"),
+    TH_NAME("classifier.bias", "output.bias"),
+    TH_NAME("layers.*.norm1.bias", "blk.*.attn_norm.bias"),
+    {0},
+};
+
 /* -- architectures -- */
 
 #define RMS_EPS .eps = "attention.layer_norm_rms_epsilon", .has_kv_heads = true
@@ -136,6 +144,31 @@ const th_gguf_architecture th_gguf_architectures[TH_GGUF_ARCHITECTURES] = {
      .has_parallel = true,
      .needs_output = true,
      .part_is_rotated = true},
+    {.name = "phi2",
+     .family = "phi",
+     .tensors = {ends, projections, norms, phi_biases},
+     LAYER_EPS,
+     .needs_output = true,
+     .part_is_rotated = true},
+    {.name = "minicpm",
+     .family = "minicpm",
+     .tensors = {ends, projections, norms},
+     RMS_EPS,
+     .neighbors = true,
+     .attention_biases = true,
+     .has_scales = true,
+     .scales = {.embedding = 12, .depth = 1.4, .base_width = 256},
+     .factors = TH_GGUF_TWO_FACTORS},
+    {.name = "granite",
+     .family = "granite",
+     .tensors = {ends, projections, norms},
+     RMS_EPS,
+     .neighbors = true,
+     .attention_biases = true,
+     .mlp_biases = true,
+     .has_scales = true,
+     .has_attention_scale = true,
+     .factors = TH_GGUF_ONE_FACTOR},
     {.name = "gpt2", .family = "gpt2", .tensors = {ends, norms, layer_norms}, LAYER_EPS},
 };
 

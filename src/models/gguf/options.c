@@ -69,6 +69,10 @@ static const char *const other_keys[] = {
     "use_parallel_residual",
     "attn_logit_softcapping",
     "final_logit_softcapping",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "attention.scale",
     "tensor_data_layout",
 };
 
@@ -180,6 +184,27 @@ static void read_other_values(const th_gguf *file, const th_gguf_architecture *a
         th_gguf_real(file, th_gguf_key(a, "attn_logit_softcapping", key), cap_range, &o->block.scores.soft_cap);
 }
 
+/* Reads a multiplier, which is 1 if the file lacks it. */
+static double read_scale(const th_gguf *file, const th_gguf_architecture *a, const char *name, double missing)
+{
+    char key[TH_GGUF_LONGEST_KEY];
+    double value = missing;
+    th_gguf_real(file, th_gguf_key(a, name, key), (th_range)TH_MULTIPLIER_RANGE, &value);
+    return value;
+}
+
+static void read_scales(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
+{
+    const th_gguf_scales *s = &a->scales;
+    const double depth = s->depth > 0 ? s->depth / sqrt((double)o->layers) : 1;
+    const double divisor = s->base_width > 0 ? (double)o->width / s->base_width : 1;
+    o->embedding_scale = read_scale(file, a, "embedding_scale", s->embedding > 0 ? s->embedding : 1);
+    o->block.branch_scale = read_scale(file, a, "residual_scale", depth);
+    o->logit_divisor = read_scale(file, a, "logit_scale", divisor);
+    if (a->has_attention_scale)
+        o->block.scale = read_scale(file, a, "attention.scale", 0);
+}
+
 /* Sets what follows from the sizes. */
 static void complete_options(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
@@ -226,6 +251,8 @@ th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *
         return th_error_code(ctx);
     read_from_tensors(file, a, options);
     read_other_values(file, a, options);
+    if (a->has_scales)
+        read_scales(file, a, options);
     complete_options(file, a, options);
     if (!th_failed(ctx))
         th_gguf_read_positions(file, a, options);
@@ -297,6 +324,13 @@ void th_gguf_write_options(th_gguf_writer *w, const th_gguf_architecture *a, con
         put_real(w, a, "attn_logit_softcapping", o->block.scores.soft_cap);
     if (a->has_soft_caps || (a->has_final_soft_cap && o->logit_soft_cap > 0))
         put_real(w, a, "final_logit_softcapping", o->logit_soft_cap);
+    if (a->has_scales) {
+        put_real(w, a, "embedding_scale", o->embedding_scale);
+        put_real(w, a, "residual_scale", o->block.branch_scale);
+        put_real(w, a, "logit_scale", o->logit_divisor);
+    }
+    if (a->has_attention_scale)
+        put_real(w, a, "attention.scale", o->block.scale);
     const th_score_options *full = full_scores(o);
     if (full->rotary) {
         put_size(w, a, "rope.dimension_count", full->rotary_width);

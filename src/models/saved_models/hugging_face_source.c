@@ -1,6 +1,7 @@
 /* Opens a folder of transformers and compares it with a model: see hugging_face_source.h. */
 #include "models/saved_models/hugging_face_source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,38 +20,72 @@ static const char *without_prefix(const th_folder_source *s, const char *name)
     return strncmp(name, prefix, length) == 0 ? name + length : name;
 }
 
-/* Returns the name of the classifier in the file, or NULL. */
-static const char *classifier_in_file(const th_folder_source *s)
+/* Returns the file's own name for a tensor of the text part of a model with pictures, or NULL. transformers 4 and 5 put
+ * this part in different places. */
+static const char *name_in_text_part(const th_folder_source *s, const char *name)
 {
-    const char *name = s->config.family->classifier, *other = s->config.family->other_classifier;
-    if (th_safetensors_find(s->file, name))
-        return name;
-    return other && th_safetensors_find(s->file, other) ? other : NULL;
+    static const char *const before[] = {"language_model.", "model.language_model."};
+    const char *const after[] = {name, without_prefix(s, name)};
+    char full[TH_FULL_NAME_SIZE];
+    for (int i = 0; s->config.has_pictures && i < 2; i++) {
+        snprintf(full, sizeof full, "%s%s", before[i], after[i]);
+        const th_stored_tensor *found = th_safetensors_find(s->file, full);
+        if (found)
+            return found->name;
+    }
+    return NULL;
 }
 
-/* Returns the file's name for a tensor. The file may omit the prefix, or have another name for the classifier. A file
- * with a tied embedding may have only the classifier. */
-static const char *name_in_file(const th_folder_source *s, const char *name)
+/* Returns the file's name for a tensor, or NULL. The file may omit the prefix. */
+static const char *find_name(const th_folder_source *s, const char *name)
 {
     if (th_safetensors_find(s->file, name))
         return name;
     if (th_safetensors_find(s->file, without_prefix(s, name)))
         return without_prefix(s, name);
+    return name_in_text_part(s, name);
+}
+
+/* Returns the name of the classifier in the file, or NULL. */
+static const char *classifier_in_file(const th_folder_source *s)
+{
+    const char *other = s->config.family->other_classifier, *found = find_name(s, s->config.family->classifier);
+    return found || other == NULL ? found : find_name(s, other);
+}
+
+/* Returns the file's name for a tensor. The file may have another name for the classifier. A file with a tied embedding
+ * may have only the classifier. */
+static const char *name_in_file(const th_folder_source *s, const char *name)
+{
+    const char *found = find_name(s, name);
+    if (found)
+        return found;
     const bool tied = !s->config.options.untied && strcmp(name, s->config.family->embedding) == 0;
     const bool classifier = strcmp(name, s->config.family->classifier) == 0;
     return (tied || classifier) && classifier_in_file(s) ? classifier_in_file(s) : name;
 }
 
-/* Whether a tensor is ignored: buffers that older versions saved, and the classifier of a model that uses the
- * embedding. */
+/* Whether a tensor belongs to the part of a model that reads pictures. */
+static bool is_of_pictures(const th_folder_source *s, const char *name)
+{
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector."};
+    const size_t outer = strncmp(name, "model.", 6) == 0 ? 6 : 0;
+    for (int i = 0; s->config.has_pictures && i < 2; i++)
+        if (strncmp(name + outer, parts[i], strlen(parts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a tensor is ignored: buffers that older versions saved, the classifier of a model that uses the embedding,
+ * and what reads pictures. */
 static bool is_ignored(const th_folder_source *s, const char *name)
 {
     const char *classifier = classifier_in_file(s);
     if (classifier && strcmp(name, classifier) == 0)
         return !s->config.options.untied;
-    return th_name_ends_with(name, ".attn.bias") || th_name_ends_with(name, ".attn.masked_bias") ||
-           th_name_ends_with(name, ".attention.bias") || th_name_ends_with(name, ".attention.masked_bias") ||
-           th_name_ends_with(name, ".rotary_emb.inv_freq");
+    return is_of_pictures(s, name) || th_name_ends_with(name, ".attn.bias") ||
+           th_name_ends_with(name, ".attn.masked_bias") || th_name_ends_with(name, ".attention.bias") ||
+           th_name_ends_with(name, ".attention.masked_bias") || th_name_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 static int compare_names(const void *a, const void *b)

@@ -30,7 +30,9 @@ static const member of_model[] = {
     MODEL('i', heads),
     MODEL('e', positions),
     MODEL('b', untied),
+    MODEL('b', classifier_bias),
     MODEL('d', embedding_scale),
+    MODEL('d', logit_divisor),
     MODEL('d', logit_soft_cap),
     MODEL('b', scale_by_layer),
     MODEL('b', block.no_mlp),
@@ -39,6 +41,8 @@ static const member of_model[] = {
     MODEL('b', block.output_norm),
     MODEL('b', block.no_input_norm),
     MODEL('b', block.parallel),
+    MODEL('b', block.shared_norm),
+    MODEL('d', block.branch_scale),
     MODEL('e', block.activation),
     MODEL('e', block.norm),
     MODEL('b', block.unit_offset),
@@ -201,7 +205,7 @@ END_TEST
 START_TEST(normal_options)
 {
     th_language_model_options o = {.width = 16, .heads = 2, .block = {.head_width = 4}}, n = th_normal_options(&o);
-    ck_assert(n.embedding_scale == 1 && n.block.scale == 0.5);
+    ck_assert(n.embedding_scale == 1 && n.block.scale == 0.5 && n.logit_divisor == 1 && n.block.branch_scale == 1);
     ck_assert(!n.block.no_bias && !n.block.no_attention_bias && !n.block.no_output_bias && !n.block.no_mlp_bias);
     o.embedding_scale = 3;
     o.block.scale = 7;
@@ -331,6 +335,9 @@ static const struct row {
     {"gemma3_text", "Gemma3ForCausalLM", "Gemma 3", LLAMA_NAMES, 1, 1e6, 1e4},
     {"gpt_neox", "GPTNeoXForCausalLM", "GPT-NeoX", "gpt_neox.", "gpt_neox.embed_in.weight", "embed_out.weight",
      "lm_head.weight", 2, 1e4, 1e4},
+    {"phi", "PhiForCausalLM", "Phi", LLAMA_NAMES, 2, 1e4, 1e4},
+    {"granite", "GraniteForCausalLM", "Granite", LLAMA_NAMES, 2, 1e4, 1e4},
+    {"minicpm", "MiniCPMForCausalLM", "MiniCPM", LLAMA_NAMES, 2, 1e4, 1e4},
 };
 
 static bool same_text(const char *a, const char *b)
@@ -360,8 +367,8 @@ START_TEST(rows_of_families)
     }
     ck_assert_ptr_null(th_family_find("gpt"));
     th_family_list(list, sizeof list);
-    ck_assert_str_eq(list,
-                     "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text and gpt_neox");
+    ck_assert_str_eq(list, "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox, "
+                           "phi, granite and minicpm");
 }
 END_TEST
 

@@ -50,6 +50,9 @@ static const struct {
     {"olmo2", 50304, 2048, 4096, 11008, 32, 32, 32, 128, 1e-5, 1e4, true, 50279},
     {"gemma2", 256000, 8192, 2304, 9216, 26, 8, 4, 256, 1e-6, 1e4, false, 1},
     {"gemma3_text", 262208, 131072, 2304, 9216, 26, 8, 4, 256, 1e-6, 1e4, false, 1},
+    {"phi", 51200, 2048, 2048, 8192, 24, 32, 32, 64, 1e-5, 1e4, true, 2},
+    {"granite", 32000, 2048, 4096, 11008, 32, 32, 32, 128, 1e-6, 1e4, true, 2},
+    {"minicpm", 32000, 2048, 4096, 11008, 32, 32, 32, 128, 1e-6, 1e4, false, 2},
     {"gpt_neox", 50432, 2048, 6144, 24576, 44, 64, 64, 96, 1e-5, 1e4, true, 2},
 };
 enum { DEFAULTS = sizeof defaults / sizeof *defaults };
@@ -114,6 +117,25 @@ START_TEST(test_options_of_families)
     o = read_options("gpt_neox", "\"hidden_dropout\": 0.1");
     ck_assert(o.block.parallel && o.block.norm == TH_LAYER_NORM && o.block.scores.rotary_width == 24 &&
               !o.block.gated && o.block.activation == TH_GELU && o.dropout == 0.1 && !o.block.no_bias);
+    o = read_options("phi", "\"resid_pdrop\": 0.25, \"embd_pdrop\": 0.5, \"partial_rotary_factor\": 0.75");
+    ck_assert(o.block.parallel && o.block.shared_norm && o.classifier_bias && o.block.scores.rotary_width == 48 &&
+              o.block.dropout == 0.25 && o.embedding_dropout == 0.5 && !o.block.no_bias);
+    o = read_options("granite", "\"embedding_multiplier\": 12, \"attention_multiplier\": 0.0625, "
+                                "\"residual_multiplier\": 0.22, \"logits_scaling\": 8");
+    ck_assert(o.embedding_scale == 12 && o.block.scale == 0.0625 && o.block.branch_scale == 0.22 &&
+              o.logit_divisor == 8);
+    o = read_options("granite", "");
+    ck_assert(o.embedding_scale == 1 && o.block.scale == 1 && o.block.branch_scale == 1 && o.logit_divisor == 1);
+    o = read_options("minicpm", "\"num_hidden_layers\": 40, \"hidden_size\": 2304, \"num_attention_heads\": 36, "
+                                "\"scale_emb\": 12, \"scale_depth\": 1.4, \"dim_model_base\": 256");
+    ck_assert(o.embedding_scale == 12 && o.block.scale == 0 && o.block.branch_scale == 1.4 / sqrt(40) &&
+              o.logit_divisor == 9);
+    o = read_options("gemma3", "\"eos_token_id\": [7, 9], \"vision_config\": {}, \"text_config\": {\"model_type\": "
+                               "\"gemma3_text\", \"hidden_size\": 64, \"eos_token_id\": 3}");
+    ck_assert(o.width == 64 && o.embedding_scale == 8 && o.block.scores.qk_norm);
+    int64_t token;
+    ck_assert_int_eq(th_pretrained_end_token(ctx, directory, &token), TH_OK);
+    ck_assert_int_eq(token, 7);
     o = read_options("gpt2", "\"scale_attn_by_inverse_layer_idx\": true, \"scale_attn_weights\": false");
     ck_assert(o.scale_by_layer && o.block.scale == 1);
 }
@@ -186,6 +208,8 @@ END_TEST
 
 /* -- refusals -- */
 
+#define GEMMA3_PICTURES "\"text_config\": {\"model_type\": \"gemma3_text\"}, "
+
 START_TEST(test_refused_fields)
 {
     static const char *const cases[][3] = {
@@ -235,6 +259,18 @@ START_TEST(test_refused_fields)
          "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}",
          "is not a member of rope_parameters"},
         {"gemma3", "", "model type \"gemma3\" is not supported"},
+        {"gemma3", "\"text_config\": 5", "\"text_config\" is neither null nor an object"},
+        {"gemma3", "\"text_config\": {\"hidden_size\": 8}", "it has no \"model_type\""},
+        {"gemma3", GEMMA3_PICTURES "\"tie_word_embeddings\": false", "\"tie_word_embeddings\" is false"},
+        {"gemma3", GEMMA3_PICTURES "\"quantization_config\": {}", "the weights are quantized"},
+        {"phi", "\"qk_layernorm\": true", "\"qk_layernorm\" is true"},
+        {"phi", "\"tie_word_embeddings\": true", "classifier_bias needs .untied"},
+        {"granite", "\"logits_scaling\": 0", "\"logits_scaling\" is 0; it must be in [1e-06, 1e+06]"},
+        {"granite", "\"residual_multiplier\": -1", "\"residual_multiplier\" is -1"},
+        {"granitemoe", "", "model type \"granitemoe\" is not supported"},
+        {"minicpm", "\"sparse_config\": {\"topk\": 64}", "\"sparse_config\" is given"},
+        {"minicpm", "\"dim_model_base\": 0", "\"dim_model_base\" is 0"},
+        {"minicpm", "\"num_experts\": 8", "\"num_experts\" is given"},
         {"gpt_neox", "\"rotary_pct\": 0.265",
          "need a positive and even number"}, /* transformers rotates one element more */
         {"gpt_neox", "\"rotary_pct\": 0", "\"rotary_pct\" is 0; it must be in [1e-06, 1]"},
@@ -265,6 +301,9 @@ static const struct {
     {"gemma2", "gemma2", "gemma2"},
     {"gemma3", "gemma3_text", "gemma3_text"},
     {"gpt_neox", "gpt_neox", "gpt_neox"},
+    {"phi", "phi", "phi"},
+    {"granite", "granite", "granite"},
+    {"gemma3_pictures", "gemma3_text", "gemma3_text"},
 };
 enum { MODELS = sizeof models / sizeof *models };
 

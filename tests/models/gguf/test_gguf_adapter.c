@@ -146,11 +146,10 @@ static void check_model(th_module *model, const char *architecture, const th_lor
 
 START_TEST(base_and_adapter_are_the_merged_model)
 {
-    static const char *const families[] = {"llama", "qwen3", "phi3", "gpt_neox", "gpt2"}, *const architectures[] = {
-                                                                                              "llama", "qwen3", "phi3",
-                                                                                              "gptneox", "gpt2"};
-    static const int per_layer[] = {7, 7, 4, 4, 4};
-    for (int i = 0; i < 5; i++) {
+    static const char *const families[] = {"llama", "qwen3", "phi3", "gpt_neox", "gpt2", "phi", "granite"},
+                             *const architectures[] = {"llama", "qwen3", "phi3", "gptneox", "gpt2", "phi2", "granite"};
+    static const int per_layer[] = {7, 7, 4, 4, 4, 6, 7};
+    for (int i = 0; i < 7; i++) {
         th_module *model = base_of(families[i]);
         const int layers = (int)th_language_model_options_of(model)->layers;
         check_model(model, architectures[i], &(th_lora_options){.rank = 3, .alpha = 5}, layers * per_layer[i]);

@@ -57,6 +57,12 @@ static const value usual[] = {SIZE("context_length", 64),      SIZE("embedding_l
 enum { USUAL = sizeof usual / sizeof *usual };
 static const char *omitted; /* the key of a usual value that the file lacks; NULL: none */
 
+/* Whether an architecture has layer norms, and as many heads of keys as of queries. */
+static bool has_layer_eps(const char *architecture)
+{
+    return strncmp(architecture, "gpt", 3) == 0 || strcmp(architecture, "phi2") == 0;
+}
+
 /* Opens a file with the usual values and others, which replace usual ones of the same key. */
 static const th_gguf_architecture *open_with(const char *architecture, const value *others, bool layer_eps)
 {
@@ -90,7 +96,7 @@ static const th_gguf_architecture *open_with(const char *architecture, const val
 
 static void read_with(const char *architecture, const value *others, th_language_model_options *o)
 {
-    const bool layer_eps = strncmp(architecture, "gpt", 3) == 0;
+    const bool layer_eps = has_layer_eps(architecture);
     const th_gguf_architecture *a = open_with(architecture, others, layer_eps);
     ck_assert_msg(th_gguf_read_options(&file, a, o) == TH_OK, "%s: %s", architecture, th_error_message(ctx));
     th_gguf_close(&file);
@@ -99,7 +105,7 @@ static void read_with(const char *architecture, const value *others, th_language
 static void expect_refusal(const char *architecture, const value *others, const char *sentence)
 {
     th_language_model_options o;
-    const bool layer_eps = strncmp(architecture, "gpt", 3) == 0;
+    const bool layer_eps = has_layer_eps(architecture);
     const th_gguf_architecture *a = open_with(architecture, others, layer_eps);
     ck_assert_msg(th_gguf_read_options(&file, a, &o) == TH_ERROR_FILE, "no error, instead of \"%s\"", sentence);
     th_gguf_close(&file);
@@ -111,9 +117,9 @@ static void expect_refusal(const char *architecture, const value *others, const 
 static const struct defaults {
     const char *name, *layers; /* of 8 layers, 1: the others */
     bool rms, neighbors, plus_one, output_norm, no_input_norm, gated, norm_of_queries, norm_of_all_queries, parallel,
-        learned, no_bias, no_attention_bias, no_output_bias, no_mlp_bias;
+        shared_norm, learned, no_bias, no_attention_bias, no_output_bias, no_mlp_bias;
     th_activation activation;
-    double soft_cap, logit_soft_cap, scale, embedding_scale, base;
+    double soft_cap, logit_soft_cap, scale, embedding_scale, depth, logit_divisor, base;
 } defaults[] = {
     {"qwen2", NULL, .rms = true, .gated = true, .activation = TH_SILU, .base = 1e4, .no_output_bias = true,
      .no_mlp_bias = true},
@@ -134,6 +140,13 @@ static const struct defaults {
      .plus_one = true, .norm_of_queries = true, .scale = 1, .embedding_scale = 48, .no_bias = true,
      .no_attention_bias = true, .no_mlp_bias = true},
     {"gptneox", NULL, .activation = TH_GELU, .base = 1e4, .parallel = true},
+    {"phi2", NULL, .activation = TH_GELU_TANH, .base = 1e4, .parallel = true, .shared_norm = true},
+    {"minicpm", NULL, .rms = true, .gated = true, .activation = TH_SILU, .base = 1e4, .neighbors = true,
+     .no_bias = true, .no_attention_bias = true, .no_output_bias = true, .no_mlp_bias = true, .embedding_scale = 12,
+     .depth = 1.4, .logit_divisor = 0.1875},
+    {"granite", NULL, .rms = true, .gated = true, .activation = TH_SILU, .base = 1e4, .neighbors = true,
+     .no_bias = true, .no_attention_bias = true, .no_output_bias = true, .no_mlp_bias = true, .embedding_scale = 1,
+     .depth = 2.8284271247461903 /* sqrt(8) */, .logit_divisor = 1},
     {"gpt2", NULL, .activation = TH_GELU_TANH, .learned = true},
 };
 
@@ -142,7 +155,7 @@ static const struct defaults {
 START_TEST(options_of_every_architecture)
 {
     const struct defaults *d = &defaults[_i];
-    const bool is_gpt = strncmp(d->name, "gpt", 3) == 0;
+    const bool is_gpt = has_layer_eps(d->name);
     th_language_model_options o;
     read_with(d->name, NULL, &o);
     ck_assert(o.length == 64 && o.width == 48 && o.layers == 8 && o.heads == 4 && o.block.mlp_width == 40);
@@ -156,6 +169,10 @@ START_TEST(options_of_every_architecture)
     SAME(o.block.no_input_norm, d->no_input_norm);
     SAME(o.block.unit_offset, d->plus_one);
     SAME(o.block.parallel, d->parallel);
+    SAME(o.block.shared_norm, d->shared_norm);
+    SAME(o.classifier_bias, d->shared_norm);
+    SAME(o.block.branch_scale, d->depth / sqrt(8));
+    SAME(o.logit_divisor, d->logit_divisor);
     SAME(o.block.no_bias, d->no_bias);
     SAME(o.block.no_attention_bias, d->no_attention_bias);
     SAME(o.block.no_output_bias, d->no_output_bias);
@@ -172,7 +189,7 @@ START_TEST(options_of_every_architecture)
     SAME(o.block.scores.soft_cap, d->soft_cap);
     SAME(o.logit_soft_cap, d->logit_soft_cap);
     SAME(o.block.scale, d->scale > 0 ? 1 / sqrt(12) : 0);
-    SAME(o.embedding_scale, d->embedding_scale > 0 ? sqrt(48) : 0);
+    SAME(o.embedding_scale, d->embedding_scale == 48 ? sqrt(48) : d->embedding_scale);
     if (!d->learned)
         SAME(o.block.scores.rotary_pairing, d->neighbors ? TH_ROTARY_NEIGHBORS : TH_ROTARY_HALVES);
     SAME(o.other_layers != NULL, d->layers != NULL);
@@ -342,7 +359,7 @@ static void put_written(const struct defaults *d, const value *scaling, uint32_t
     static const char *const sizes[] = {"context_length", "embedding_length", "block_count", "feed_forward_length",
                                         "attention.head_count"};
     static const uint32_t numbers[] = {64, 48, 8, 40, 4};
-    const bool is_gpt = strncmp(d->name, "gpt", 3) == 0;
+    const bool is_gpt = has_layer_eps(d->name);
     bytes = 0;
     put_text("general.architecture");
     put32(TH_GGUF_STRING);
@@ -362,6 +379,13 @@ static void put_written(const struct defaults *d, const value *scaling, uint32_t
         put_key_real(d->name, "attn_logit_softcapping", 50);
     if (d->soft_cap > 0)
         put_key_real(d->name, "final_logit_softcapping", 30);
+    if (d->depth > 0) {
+        put_key_real(d->name, "embedding_scale", d->embedding_scale);
+        put_key_real(d->name, "residual_scale", d->depth / sqrt(8));
+        put_key_real(d->name, "logit_scale", d->logit_divisor);
+    }
+    if (strcmp(d->name, "granite") == 0)
+        put_key_real(d->name, "attention.scale", 1 / sqrt(12));
     if (!d->learned) {
         put_key_size(d->name, "rope.dimension_count", 12);
         put_key_real(d->name, "rope.freq_base", 10000);
@@ -496,8 +520,8 @@ END_TEST
 START_TEST(architectures_that_are_refused)
 {
     static const char end[] =
-        "\" is not supported; qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox and "
-        "gpt2 are";
+        "\" is not supported; qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, "
+        "phi2, minicpm, granite and gpt2 are";
     static const char longer[] = "0123456789012345678901234567890123456789012345678901234567890";
     static const char *const names[] = {"", "Llama", "llam", "llama2", longer};
     char sentence[300];
