@@ -1,7 +1,8 @@
 /* Reads and writes language models in GGUF files, the format of llama.cpp: one file with the model, its tokenizer and
  * its chat template. These architectures become th_language_model, and back:
  *
- *     llama (also Mistral and SmolLM 2), qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, gpt2
+ *     llama (also Mistral and SmolLM 2), qwen2, qwen3, smollm3, phi2, phi3, olmo2, gemma2, gemma3, granite, minicpm,
+ *     gptneox, gpt2
  *
  * Errors are TH_ERROR_FILE: for damaged files, and for features that this library does not have. The message names the
  * file and the feature. No value that changes a result is ignored. docs/gguf.md describes how values and tensors
@@ -51,7 +52,8 @@ typedef struct th_gguf_export_options {
      * A matrix whose rows are not multiples of 32 numbers becomes TH_FLOAT16 instead of Q8_0 or Q4_0. Norms, biases and
      * learned positions are always F32. */
     th_dtype type;
-    const th_tokenizer *tokenizer; /* byte-level BPE with a pattern of th_tokenizer_from_gguf; NULL: none */
+    const th_tokenizer *tokenizer; /* byte-level BPE with a pattern of th_tokenizer_from_gguf, or SentencePiece's BPE;
+                                      NULL: none */
     const char *chat_template;     /* Jinja; NULL: none */
     const char *name;              /* general.name; NULL: none */
     const char *architecture;      /* general.architecture; NULL: the first one that has the model's options */

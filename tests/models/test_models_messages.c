@@ -211,7 +211,8 @@ END_TEST
 
 /* -- GGUF -- */
 
-#define ARCHITECTURES "qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox and gpt2"
+#define ARCHITECTURES                                                                                                  \
+    "qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, phi2, minicpm, granite and gpt2"
 
 START_TEST(gguf_files)
 {
@@ -283,7 +284,7 @@ START_TEST(gguf_exports)
     }
     th_tokenizer *t = th_tokenizer_characters_new(ctx, "ab", 2), *bytes = th_tokenizer_bytes_new(ctx);
     EXPORT(&(th_gguf_export_options){.tokenizer = t}, TH_ERROR_ARGUMENT,
-           "the tokenizer is not byte-level BPE, the only kind that is written");
+           "the tokenizer is neither byte-level BPE nor SentencePiece's BPE, the kinds that are written");
     EXPORT(&(th_gguf_export_options){.tokenizer = bytes}, TH_ERROR_ARGUMENT,
            "the tokenizer has 256 tokens, and the model 41");
     t = th_tokenizer_train(ctx, "abc", 3, &(th_bpe_options){.vocabulary = 257, .pattern = "[a-z]+"});

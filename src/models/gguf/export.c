@@ -181,10 +181,11 @@ th_status th_gguf_publish(const th_gguf_export *e, const char *path, const char 
 
 /* -- the public function -- */
 
-/* Writes the texts and tokens of the source. An illegal token is pending as an error. */
-static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, int64_t vocabulary)
+/* Writes the texts and tokens of the source. An illegal token is pending as an error. unknown: also the unknown token,
+ * which the tokenizer does not write. */
+static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, int64_t vocabulary, bool unknown)
 {
-    static const char *const tokens[] = {"tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id",
+    static const char *const tokens[] = {TH_GGUF_UNKNOWN_TOKEN, "tokenizer.ggml.padding_token_id",
                                          "tokenizer.ggml.mask_token_id", "tokenizer.ggml.seperator_token_id"};
     for (int64_t i = 0; i < source->n_values; i++) {
         const th_gguf_value *v = &source->value[i];
@@ -192,7 +193,7 @@ static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, i
             strcmp(v->key, "general.architecture") != 0 && !(named && strcmp(v->key, "general.name") == 0))
             th_gguf_put_text(w, v->key, v->bytes, (size_t)v->count);
     }
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+    for (size_t i = unknown ? 0 : 1; i < sizeof tokens / sizeof *tokens; i++) {
         int64_t token = -1;
         if (th_gguf_integer(source, tokens[i], 0, vocabulary - 1, &token) && token >= 0)
             th_gguf_put_uint32(w, tokens[i], (uint32_t)token);
@@ -210,7 +211,8 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
     if (given->name)
         th_gguf_put_text(w, "general.name", given->name, strlen(given->name));
     if (source)
-        write_source(w, source, given->name != NULL, e->options->vocabulary);
+        write_source(w, source, given->name != NULL, e->options->vocabulary,
+                     given->tokenizer == NULL || given->tokenizer->byte_level);
     const int64_t end = given->has_end_token ? given->end_token : -1;
     const bool written = th_gguf_write_tokenizer(w, given->tokenizer, e->options->vocabulary,
                                                  given->has_begin_token ? given->begin_token : end, end);

@@ -110,6 +110,7 @@ th_status th_gguf_read(const th_gguf *file, const th_gguf_tensor *tensor, void *
 /* Checks that all sizes of the vocabulary are equal, and that the tokens that begin and end a text are inside. */
 bool th_gguf_check_vocabulary(const th_gguf *file);
 
+#define TH_GGUF_UNKNOWN_TOKEN "tokenizer.ggml.unknown_token_id"
 #define TH_GGUF_BEGIN_TOKEN "tokenizer.ggml.bos_token_id"
 #define TH_GGUF_END_TOKEN "tokenizer.ggml.eos_token_id"
 

@@ -11,8 +11,29 @@ enum {
     TH_GGUF_UNKNOWN = 2,      /* special */
     TH_GGUF_CONTROL = 3,      /* special */
     TH_GGUF_USER_DEFINED = 4, /* added, but not special */
-    TH_GGUF_UNUSED = 5
+    TH_GGUF_UNUSED = 5,
+    TH_GGUF_BYTE = 6 /* <0xE2> */
 };
+
+/* The kinds of tokenizers, tokenizer.ggml.model. */
+typedef enum th_gguf_tokenizer_kind {
+    TH_GGUF_BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
+    TH_GGUF_SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
+    TH_GGUF_SPACES      /* gemma4: BPE with merges of characters, in which U+2581 is a space */
+} th_gguf_tokenizer_kind;
+extern const char *const th_gguf_tokenizer_kinds[]; /* their names */
+
+#define TH_GGUF_SPACE "\xe2\x96\x81" /* U+2581, which represents a space */
+
+/* -- parts of tokenizer.json (tokenizer_kind.c); NULL if out of memory -- */
+
+/* Returns the normalizer of TH_GGUF_SCORES and TH_GGUF_SPACES; prefix: a space is added before a text. */
+json_t *th_gguf_character_normalizer(bool prefix);
+/* Returns the pre-tokenizer of TH_GGUF_SPACES: lines of text, and the ends of lines between them. */
+json_t *th_gguf_line_split(void);
+/* Finds the kind that has the tokenizer's parts, and whether a space is added before a text. Returns false if there is
+ * none. */
+bool th_gguf_tokenizer_find_kind(const th_tokenizer *t, th_gguf_tokenizer_kind *kind, bool *prefix);
 
 enum { TH_GGUF_NAMES = 11, TH_GGUF_PATTERNS = 6 };
 

@@ -9,17 +9,10 @@
 #include "models/text/characters.h"
 #include "tapehead/gguf.h"
 
-/* The kinds of tokenizers, tokenizer.ggml.model. */
-typedef enum kind {
-    BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
-    SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
-    SPACES      /* gemma4: BPE with merges of characters, in which U+2581 is a space */
-} kind;
-
 typedef struct reading {
     const th_gguf *file;
-    kind kind;
-    const th_gguf_split *split;                            /* BYTE_LEVEL */
+    th_gguf_tokenizer_kind kind;
+    const th_gguf_split *split;                            /* TH_GGUF_BYTE_LEVEL */
     const th_gguf_value *tokens, *types, *merges, *scores; /* types may be NULL */
     int64_t count;                                         /* of the tokens without unused ones at the end */
 } reading;
@@ -43,15 +36,14 @@ static int32_t token_type(const reading *r, int64_t id)
 
 static bool find_kind(reading *r)
 {
-    static const char *const kinds[] = {[BYTE_LEVEL] = "gpt2", [SCORES] = "llama", [SPACES] = "gemma4"};
     const char *text = "";
     size_t bytes = 0;
     char name[TH_QUOTED], quoted[TH_QUOTED];
     if (!th_gguf_text(r->file, "tokenizer.ggml.model", &text, &bytes))
         return false;
     for (int i = 0; i < 3; i++) {
-        r->kind = (kind)i;
-        if (th_gguf_has_text(r->file, "tokenizer.ggml.model", kinds[i]))
+        r->kind = (th_gguf_tokenizer_kind)i;
+        if (th_gguf_has_text(r->file, "tokenizer.ggml.model", th_gguf_tokenizer_kinds[i]))
             return true;
     }
     if (bytes == 0)
@@ -68,7 +60,7 @@ static bool find_split(reading *r)
     const char *text = "default";
     size_t bytes = strlen(text);
     char list[TH_GGUF_SPLIT_LIST], name[TH_QUOTED], quoted[TH_QUOTED];
-    if (r->kind != BYTE_LEVEL)
+    if (r->kind != TH_GGUF_BYTE_LEVEL)
         return true;
     if (!th_gguf_text(r->file, "tokenizer.ggml.pre", &text, &bytes))
         return false;
@@ -92,15 +84,15 @@ static bool find_arrays(reading *r)
 {
     r->tokens = th_gguf_array(r->file, "tokenizer.ggml.tokens", TH_GGUF_STRING);
     r->types = th_gguf_array(r->file, "tokenizer.ggml.token_type", TH_GGUF_INT32);
-    if (r->kind == SCORES)
+    if (r->kind == TH_GGUF_SCORES)
         r->scores = th_gguf_array(r->file, "tokenizer.ggml.scores", TH_GGUF_FLOAT32);
     else
         r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
     if (r->tokens == NULL || (r->merges == NULL && r->scores == NULL))
         return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s",
-                              r->tokens == NULL   ? "tokens"
-                              : r->kind == SCORES ? "scores"
-                                                  : "merges");
+                              r->tokens == NULL           ? "tokens"
+                              : r->kind == TH_GGUF_SCORES ? "scores"
+                                                          : "merges");
     if (r->tokens->count > TH_MAX_TOKENS || (r->merges && r->merges->count > TH_MAX_MERGES))
         return th_gguf_refuse(r->file, "the tokenizer has too many tokens or merges");
     if ((r->types && !check_count(r, r->types, "types")) || (r->scores && !check_count(r, r->scores, "scores")))
@@ -216,7 +208,7 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
 /* Returns the post_processor; NULL with the error pending. */
 static json_t *template_json(const reading *r)
 {
-    const bool begins = r->kind == BYTE_LEVEL ? r->split->begins : true;
+    const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : true;
     const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
     const int64_t end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
     if (th_failed(r->file->ctx))
@@ -237,23 +229,20 @@ static json_t *template_json(const reading *r)
     return value;
 }
 
-/* -- characters: the kinds SCORES and SPACES -- */
-
-#define SPACE "\xe2\x96\x81" /* U+2581, which represents a space */
+/* -- characters: the kinds TH_GGUF_SCORES and TH_GGUF_SPACES -- */
 
 /* Sets *prefix to whether a space is added before a text, and before the text behind a special token. */
 static bool find_prefix(const reading *r, bool *prefix)
 {
-    *prefix = r->kind == SCORES;
-    return r->kind != SCORES || th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", prefix);
+    *prefix = r->kind == TH_GGUF_SCORES;
+    return r->kind != TH_GGUF_SCORES || th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", prefix);
 }
 
 /* Returns the text of the unknown token, or null. Sets *made to false after an error. */
 static json_t *unknown_json(const reading *r, bool *made)
 {
-    static const char key[] = "tokenizer.ggml.unknown_token_id";
-    int64_t id = r->kind == SCORES && r->count > 0 ? 0 : -1;
-    *made = th_gguf_integer(r->file, key, 0, r->count - 1, &id);
+    int64_t id = r->kind == TH_GGUF_SCORES && r->count > 0 ? 0 : -1;
+    *made = th_gguf_integer(r->file, TH_GGUF_UNKNOWN_TOKEN, 0, r->count - 1, &id);
     const char *at = r->tokens->bytes, *text = "";
     size_t bytes = 0;
     for (int64_t i = 0; i <= id; i++)
@@ -265,19 +254,11 @@ static json_t *unknown_json(const reading *r, bool *made)
     return value;
 }
 
-static json_t *character_normalizer(bool prefix)
-{
-    json_t *spaces = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", SPACE);
-    return prefix ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type", "Prepend",
-                              "prepend", SPACE, spaces)
-                  : spaces;
-}
-
 static json_t *character_decoder(bool prefix)
 {
     json_t *value =
         json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}", "type", "Sequence", "decoders", "type", "Replace",
-                  "pattern", "String", SPACE, "content", " ", "type", "ByteFallback", "type", "Fuse");
+                  "pattern", "String", TH_GGUF_SPACE, "content", " ", "type", "ByteFallback", "type", "Fuse");
     if (prefix && json_array_append_new(
                       json_object_get(value, "decoders"),
                       json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0)) != 0) {
@@ -285,13 +266,6 @@ static json_t *character_decoder(bool prefix)
         return NULL;
     }
     return value;
-}
-
-/* Lines of text, and the ends of lines between them. */
-static json_t *line_split(void)
-{
-    return json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[^\\n]+|[\\n]+", "behavior",
-                     "Isolated", "invert", 0);
 }
 
 /* -- tokenizer.json -- */
@@ -308,7 +282,7 @@ static bool make_members(const reading *r, members *m)
     bool prefix, made = true;
     if (!find_prefix(r, &prefix))
         return false;
-    if (r->kind == BYTE_LEVEL) {
+    if (r->kind == TH_GGUF_BYTE_LEVEL) {
         const th_gguf_split *s = r->split;
         *m = (members){s->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
                        th_gguf_split_json(s),
@@ -317,8 +291,8 @@ static bool make_members(const reading *r, members *m)
                        s->ignore_merges,
                        false};
     } else {
-        *m = (members){.normalizer = character_normalizer(prefix),
-                       .pre_tokenizer = r->kind == SPACES ? line_split() : json_null(),
+        *m = (members){.normalizer = th_gguf_character_normalizer(prefix),
+                       .pre_tokenizer = r->kind == TH_GGUF_SPACES ? th_gguf_line_split() : json_null(),
                        .decoder = character_decoder(prefix),
                        .unknown = unknown_json(r, &made),
                        .characters = true};

@@ -1,4 +1,4 @@
-/* Writes a byte-level BPE tokenizer as values of a GGUF file. */
+/* Writes a tokenizer as values of a GGUF file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,21 +30,50 @@ static bool has_plain_added_tokens(const th_tokenizer *t)
     return true;
 }
 
-bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary)
+/* Checks what only byte-level BPE has: a name for its split. */
+static bool check_split(th_context *ctx, const char *operation, const th_tokenizer *t)
 {
     char list[TH_GGUF_SPLIT_LIST], reason[TH_GGUF_SPLIT_LIST + 60];
+    if (th_gguf_split_of(t) && (t->normalizer.steps == 0 || th_gguf_split_of(t)->nfc))
+        return true;
+    th_gguf_list_splits(list, sizeof list);
+    snprintf(reason, sizeof reason, "has another split than those of GGUF: %s", list);
+    return refuse(ctx, operation, reason);
+}
+
+/* Checks that scores of tokens express the merges. */
+static bool check_scores(th_context *ctx, const char *operation, const th_tokenizer *t)
+{
+    float *score = malloc((t->vocabulary.size + 1) * sizeof *score);
+    bool equal = false;
+    if (score == NULL || !th_tokenizer_scores(t, score, &equal))
+        (void)th_fail_memory(ctx, operation, t->vocabulary.size * sizeof *score);
+    else if (!equal)
+        refuse(ctx, operation, "has merges that SentencePiece's scores of tokens cannot express");
+    free(score);
+    return equal;
+}
+
+static bool check_kind(th_context *ctx, const char *operation, const th_tokenizer *t)
+{
+    th_gguf_tokenizer_kind kind;
+    bool prefix;
+    if (!th_gguf_tokenizer_find_kind(t, &kind, &prefix))
+        return refuse(ctx, operation, "is neither byte-level BPE nor SentencePiece's BPE, the kinds that are written");
+    return kind == TH_GGUF_BYTE_LEVEL ? check_split(ctx, operation, t)
+                                      : kind == TH_GGUF_SPACES || check_scores(ctx, operation, t);
+}
+
+bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary)
+{
+    char reason[80];
     if (!th_tokenizer_usable(t, operation)) {
         if (!th_failed(ctx))
             th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer was freed, or its context has an error");
         return false;
     }
-    if (!t->byte_level)
-        return refuse(ctx, operation, "is not byte-level BPE, the only kind that is written");
-    if (th_gguf_split_of(t) == NULL || (t->normalizer.steps > 0 && !th_gguf_split_of(t)->nfc)) {
-        th_gguf_list_splits(list, sizeof list);
-        snprintf(reason, sizeof reason, "has another split than those of GGUF: %s", list);
-        return refuse(ctx, operation, reason);
-    }
+    if (!check_kind(ctx, operation, t))
+        return false;
     if (!has_simple_template(t))
         return refuse(ctx, operation, "puts several tokens before or behind a text");
     if (!has_plain_added_tokens(t))
@@ -60,8 +89,21 @@ bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_to
 
 /* -- writing -- */
 
+/* Whether a token is a byte of a character without a token. */
+static bool is_byte(const th_tokenizer *t, int32_t id)
+{
+    for (int i = 0; t->byte_fallback && i < 256; i++)
+        if (t->fallback_token[i] == id)
+            return true;
+    return false;
+}
+
 static int token_type(const th_tokenizer *t, int32_t id)
 {
+    if (!t->byte_level && id == t->unknown)
+        return TH_GGUF_UNKNOWN;
+    if (is_byte(t, id))
+        return TH_GGUF_BYTE;
     for (size_t i = 0; i < t->added.all.count; i++)
         if (t->added.all.token[i].id == id)
             return t->added.all.token[i].special ? TH_GGUF_CONTROL : TH_GGUF_USER_DEFINED;
@@ -113,6 +155,37 @@ static bool write_merges(th_gguf_writer *w, const th_tokenizer *t)
     return written;
 }
 
+static bool write_scores(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary)
+{
+    const size_t size = t->vocabulary.size;
+    float *score = malloc((size + 1) * sizeof *score);
+    bool equal, written = score && th_tokenizer_scores(t, score, &equal);
+    th_gguf_put_array(w, "tokenizer.ggml.scores", TH_GGUF_FLOAT32, (uint64_t)vocabulary);
+    for (int64_t i = 0; written && i < vocabulary; i++) {
+        uint32_t bits = 0;
+        if (i < (int64_t)size)
+            memcpy(&bits, &score[i], sizeof bits);
+        th_gguf_write_uint32(w->file, bits);
+    }
+    free(score);
+    return written;
+}
+
+/* Writes what makes words of characters. */
+static bool write_words(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, th_gguf_tokenizer_kind kind,
+                        bool prefix)
+{
+    if (kind == TH_GGUF_BYTE_LEVEL) {
+        const char *name = th_gguf_split_of(t)->name[0];
+        th_gguf_put_text(w, "tokenizer.ggml.pre", name, strlen(name));
+        return write_merges(w, t);
+    }
+    if (t->unknown >= 0)
+        th_gguf_put_uint32(w, TH_GGUF_UNKNOWN_TOKEN, (uint32_t)t->unknown);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_space_prefix", prefix);
+    return kind == TH_GGUF_SPACES ? write_merges(w, t) : write_scores(w, t, vocabulary);
+}
+
 /* Writes the tokens around a text. */
 static void write_template(th_gguf_writer *w, const th_tokenizer *t, int64_t begin_token, int64_t end_token)
 {
@@ -131,14 +204,12 @@ static void write_template(th_gguf_writer *w, const th_tokenizer *t, int64_t beg
 bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t begin_token,
                              int64_t end_token)
 {
-    const char *model = t ? "gpt2" : "none";
-    bool written = true;
+    th_gguf_tokenizer_kind kind = TH_GGUF_BYTE_LEVEL;
+    bool prefix = false, written = t == NULL || th_gguf_tokenizer_find_kind(t, &kind, &prefix);
+    const char *model = t ? th_gguf_tokenizer_kinds[kind] : "none";
     th_gguf_put_text(w, "tokenizer.ggml.model", model, strlen(model));
-    if (t) {
-        const char *name = th_gguf_split_of(t)->name[0];
-        th_gguf_put_text(w, "tokenizer.ggml.pre", name, strlen(name));
-        written = write_tokens(w, t, vocabulary) && write_merges(w, t);
-    }
+    if (t)
+        written = written && write_tokens(w, t, vocabulary) && write_words(w, t, vocabulary, kind, prefix);
     write_template(w, t, begin_token, end_token);
     return written;
 }

@@ -51,6 +51,12 @@ static const th_merge_slot *find_merge(const th_merges *m, int32_t left, int32_t
     return slot->pair == TH_NO_PAIR ? NULL : slot;
 }
 
+int64_t th_merges_rank(const th_merges *m, int32_t left, int32_t right)
+{
+    const th_merge_slot *slot = find_merge(m, left, right);
+    return slot ? (int64_t)slot->rank : -1;
+}
+
 /* Returns the slot for a new pair, or the slot of the same pair, which the filter then passes. */
 static th_merge_slot *open_slot(th_merges *m, uint64_t pair)
 {

@@ -39,6 +39,8 @@ bool th_merges_add(th_merges *m, th_merge merge);
 bool th_merges_add_equal(th_merges *m, th_merge merge);
 /* Whether a merge is valid: no later merge of the same pair has replaced it. */
 bool th_merges_is_valid(const th_merges *m, size_t index);
+/* Returns the rank of a pair: the index of the first merge with this rank. -1: the pair is no merge. */
+int64_t th_merges_rank(const th_merges *m, int32_t left, int32_t right);
 /* Releases the memory. */
 void th_merges_release(th_merges *m);
 

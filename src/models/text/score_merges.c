@@ -86,3 +86,48 @@ bool th_tokenizer_add_score_merges(th_tokenizer *t, const char *operation, const
     free(list.merge);
     return made;
 }
+
+/* -- the reverse: scores for given merges -- */
+
+/* Gives the results of the merges falling scores, equal ones to merges of equal rank. Returns whether each result has
+ * one score: all its merges follow each other. */
+static bool set_scores(const th_tokenizer *t, float *score)
+{
+    const float none = -(float)(t->merges.count + 1);
+    float last = 0;
+    int64_t last_rank = -1;
+    bool equal = true;
+    for (size_t i = 0; i < t->vocabulary.size; i++)
+        score[i] = none;
+    for (size_t i = 0; i < t->merges.count; i++) {
+        const th_merge *m = &t->merges.merge[i];
+        const int64_t rank = th_merges_rank(&t->merges, m->left, m->right);
+        if (!th_merges_is_valid(&t->merges, i))
+            continue;
+        if (score[m->result] == none && rank != last_rank)
+            last--;
+        equal = equal && (score[m->result] == none || score[m->result] == last);
+        score[m->result] = last;
+        last_rank = rank;
+    }
+    return equal;
+}
+
+bool th_tokenizer_scores(const th_tokenizer *t, float *score, bool *equal)
+{
+    merge_list list = {0};
+    bool made = true;
+    size_t found = 0;
+    *equal = set_scores(t, score);
+    for (size_t i = 0; made && i < t->vocabulary.size; i++)
+        made = append_merges_of(&list, &t->vocabulary, (int32_t)i, score[i]);
+    for (size_t i = 0; made && i < list.count; i++) {
+        const th_merge *m = &list.merge[i].merge;
+        const bool is_merge = th_merges_rank(&t->merges, m->left, m->right) >= 0;
+        found += is_merge;
+        *equal = *equal && (is_merge || t->vocabulary.entry[m->result].special);
+    }
+    *equal = *equal && found == t->merges.pairs;
+    free(list.merge);
+    return made;
+}

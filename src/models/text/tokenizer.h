@@ -85,6 +85,10 @@ bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
  * The token with the highest score is made first, the leftmost of equal ones. score: [vocabulary.size], finite. Returns
  * false if out of memory, or with the error pending. */
 bool th_tokenizer_add_score_merges(th_tokenizer *t, const char *operation, const float *score);
+/* Sets score [vocabulary.size] to numbers for which th_tokenizer_add_score_merges makes the merges of this tokenizer, and
+ * *equal to whether there are such numbers. A special token may have more merges then. Returns false if out of
+ * memory. */
+bool th_tokenizer_scores(const th_tokenizer *t, float *score, bool *equal);
 /* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
  * short, or with the error pending. */
 bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token);

@@ -311,6 +311,125 @@ START_TEST(gemma4)
 }
 END_TEST
 
+/* -- tokenizers that are written -- */
+
+/* Writes a tokenizer with a small model to w.gguf. */
+static th_status export_tokenizer(const th_tokenizer *t)
+{
+    const th_language_model_options tiny = {
+        .vocabulary = th_tokenizer_size(t) + 3, .length = 4, .width = 2, .heads = 1, .layers = 1};
+    th_module *model = th_language_model_new(ctx, &tiny);
+    ck_assert_msg(model != NULL, "%s", th_error_message(ctx));
+    return th_language_model_export_gguf(model, in_folder("w.gguf"), &(th_gguf_export_options){.tokenizer = t});
+}
+
+/* Writes a tokenizer, and checks that the tokenizer of that file has the same tokens for random texts. */
+static void expect_same_tokens_again(th_tokenizer *t)
+{
+    static const char *const pieces[] = {"a", "b", "c", " ", "\n", "\xc3\xa9", "<s>", "ab", "cc", "<|user|>"};
+    unsigned random = 1;
+    ck_assert_msg(export_tokenizer(t) == TH_OK, "%s", th_error_message(ctx));
+    th_tokenizer *again = th_tokenizer_from_gguf(ctx, in_folder("w.gguf"));
+    ck_assert_msg(again != NULL, "%s", th_error_message(ctx));
+    ck_assert_int_eq(th_tokenizer_size(again), th_tokenizer_size(t));
+    for (int trial = 0; trial < 300; trial++) {
+        char text[400] = "";
+        th_token_list here = {0}, there = {0};
+        for (int i = 0; i < trial % 40; i++) {
+            random = random * 1664525u + 1013904223u;
+            strcat(text, pieces[(random >> 24) % 10]);
+        }
+        ck_assert_int_eq(th_tokenizer_encode_document(t, text, strlen(text), &here), TH_OK);
+        ck_assert_int_eq(th_tokenizer_encode_document(again, text, strlen(text), &there), TH_OK);
+        ck_assert_msg(here.count == there.count &&
+                          (here.count == 0 || memcmp(here.token, there.token, here.count * sizeof *here.token) == 0),
+                      "'%s'", text);
+        th_token_list_free(&here);
+        th_token_list_free(&there);
+    }
+}
+
+START_TEST(scores_are_written)
+{
+    static const char *const tokens[] = {"aa", "aaa", "ab", "ba", "aba", SPACE "a", SPACE "ab", "bc", "abc"};
+    for (int spaces = 0; spaces < 2; spaces++) {
+        vocabulary *v = new_scored();
+        v->no_space = spaces;
+        for (int i = 0; i < 9; i++)
+            add(v, tokens[i], NORMAL, -(float)(i % 4));
+        add(v, "<|user|>", CONTROL, 0);
+        add(v, "cc", USER_DEFINED, 0);
+        expect_same_tokens_again(read_vocabulary(v));
+    }
+}
+END_TEST
+
+START_TEST(merges_of_characters_are_written)
+{
+    vocabulary *v = new_scored();
+    v->model = "gemma4";
+    v->pre = NULL;
+    v->scores = 0;
+    add(v, "ab", NORMAL, 0);
+    add(v, SPACE "ab", NORMAL, 0);
+    v->merge[0] = "a b";
+    v->merge[1] = SPACE " ab";
+    v->merges = 2;
+    expect_same_tokens_again(read_vocabulary(v));
+}
+END_TEST
+
+/* Writes tokenizer.json as transformers converts it from SentencePiece, and loads it. */
+static th_tokenizer *load_json(const char *merges, const char *normalizer, const char *pre_tokenizer)
+{
+    FILE *file = fopen(in_folder("tokenizer.json"), "wb");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file,
+            "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<unk>\", \"single_word\": false, "
+            "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}], \"normalizer\": %s, "
+            "\"pre_tokenizer\": %s, \"post_processor\": null, \"decoder\": null, \"model\": {\"type\": \"BPE\", "
+            "\"unk_token\": \"<unk>\", \"fuse_unk\": true, \"byte_fallback\": true, \"vocab\": {\"<unk>\": 0",
+            normalizer, pre_tokenizer);
+    for (int i = 0; i < 256; i++)
+        fprintf(file, ", \"<0x%02X>\": %d", (unsigned)i, i + 1);
+    fputs(", \"" SPACE "\": 257, \"a\": 258, \"b\": 259, \"c\": 260, \"ab\": 261, \"" SPACE "a\": 262, "
+          "\"" SPACE "ab\": 263, \"bc\": 264}, \"merges\": [",
+          file);
+    fprintf(file, "%s]}}", merges);
+    ck_assert_int_eq(fclose(file), 0);
+    th_tokenizer *t = th_tokenizer_load(ctx, in_folder("tokenizer.json"));
+    ck_assert_msg(t != NULL, "%s", th_error_message(ctx));
+    return t;
+}
+
+#define REPLACE "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"" SPACE "\"}"
+#define PREPEND                                                                                                        \
+    "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"" SPACE "\"}, " REPLACE "]}"
+
+START_TEST(merges_become_scores)
+{
+    static const char all[] = "\"a b\", \"" SPACE " a\", \"" SPACE " ab\", \"" SPACE "a b\", \"b c\"";
+    static const char split[] = "{\"type\": \"Split\", \"pattern\": {\"String\": \" \"}, \"behavior\": "
+                                "\"MergedWithPrevious\", \"invert\": false}";
+    static const char metaspace[] = "{\"type\": \"Metaspace\", \"replacement\": \"" SPACE "\", \"prepend_scheme\": "
+                                    "\"never\", \"split\": false}";
+    expect_same_tokens_again(load_json(all, PREPEND, "null"));
+    expect_same_tokens_again(load_json(all, REPLACE, "null"));
+    expect_same_tokens_again(load_json(all, REPLACE, split));
+    expect_same_tokens_again(load_json(all, "null", metaspace));
+    static const char *const inexpressible[] = {
+        "\"a b\", \"" SPACE " a\", \"" SPACE " ab\", \"" SPACE "a b\"", /* b c is a token, but no merge */
+        "\"a b\", \"" SPACE " a\", \"" SPACE " ab\", \"b c\", \"" SPACE "a b\"" /* a token has two ranks */};
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(export_tokenizer(load_json(inexpressible[i], PREPEND, "null")), TH_ERROR_ARGUMENT);
+        expect_error(TH_ERROR_ARGUMENT,
+                     "the tokenizer has merges that SentencePiece's scores of tokens cannot express");
+    }
+    ck_assert_int_eq(export_tokenizer(load_json(all, "{\"type\": \"NFC\"}", "null")), TH_ERROR_ARGUMENT);
+    expect_error(TH_ERROR_ARGUMENT, "the tokenizer is neither byte-level BPE nor SentencePiece's BPE");
+}
+END_TEST
+
 /* -- ways to split text -- */
 
 typedef struct words {
@@ -397,6 +516,9 @@ int main(void)
     tcase_add_test(tests, scores_and_text);
     tcase_add_test(tests, wrong_scores);
     tcase_add_test(tests, gemma4);
+    tcase_add_test(tests, scores_are_written);
+    tcase_add_test(tests, merges_of_characters_are_written);
+    tcase_add_test(tests, merges_become_scores);
     tcase_add_test(tests, splits);
     return run_suites();
 }
