@@ -240,7 +240,8 @@ int chat(int argc, char **argv)
             "Answers each line of standard input, until its end (Ctrl-D). The lines are one conversation, also in a "
             "file\n"
             "or a pipe: the model reads the lines and answers before each line, except with --no-history. RUN is the\n"
-            "folder of a run, or of a model of transformers. The status is 1 if a line of a file or a pipe has no "
+            "folder of a run, or of a model of transformers, or a GGUF file. The status is 1 if a line of a file or a "
+            "pipe has no "
             "answer.",
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");

@@ -3,7 +3,7 @@
  *     language_model train shakespeare.txt run        a minute, or --minutes N
  *     language_model sample run --prompt "ROMEO:"
  *
- *     language_model tune FOLDER data.jsonl tuned     FOLDER: a model of Hugging Face transformers
+ *     language_model tune MODEL data.jsonl tuned      MODEL: a folder of Hugging Face transformers, or a GGUF file
  *     language_model chat tuned
  *     language_model export tuned merged              or --adapter for PEFT, or --gguf FILE for llama.cpp
  *
@@ -43,10 +43,10 @@ static const struct {
     int (*function)(int argc, char **argv);
 } subcommands[] = {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
-    {"tune", "FOLDER DATA [RUN]  trains a pretrained model further, on examples or texts", tune},
+    {"tune", "MODEL DATA [RUN]  trains a pretrained model further, on examples or texts", tune},
     {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
-    {"chat", "RUN             answers the lines of a conversation; RUN may also be a transformers folder", chat},
-    {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
+    {"chat", "RUN             answers the lines of a conversation; RUN may also be a MODEL", chat},
+    {"sample", "RUN           writes text; RUN may also be a MODEL", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp", export},
 };
@@ -57,15 +57,15 @@ static void print_subcommands(FILE *file)
     fputs("language_model: trains a language model on any text, or tunes a pretrained one\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
-    fputs(
-        "\nEach has options: language_model train --help. --version prints the version. A first model in about a "
-        "minute:\n\n"
-        "  language_model train input.txt run\n"
-        "  language_model sample run --prompt \"Once\"\n\n"
-        "A model of Hugging Face transformers, tuned on lines like {\"prompt\": \"...\", \"completion\": \"...\"}:\n\n"
-        "  language_model tune FOLDER data.jsonl tuned\n"
-        "  language_model chat tuned\n",
-        file);
+    fputs("\nA MODEL is a folder of Hugging Face transformers, or a GGUF file.\n"
+          "Each has options: language_model train --help. --version prints the version. A first model in about a "
+          "minute:\n\n"
+          "  language_model train input.txt run\n"
+          "  language_model sample run --prompt \"Once\"\n\n"
+          "A pretrained model, tuned on lines like {\"prompt\": \"...\", \"completion\": \"...\"}:\n\n"
+          "  language_model tune MODEL data.jsonl tuned\n"
+          "  language_model chat tuned\n",
+          file);
 }
 
 /* If standard output or error is closed, the next file that is opened would get its descriptor and receive the output.

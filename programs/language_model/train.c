@@ -255,9 +255,11 @@ static const char train_help[] =
     "that is given keeps its value. --recipe nanogpt, --from and --epochs have fixed defaults instead. The program\n"
     "prints the command that repeats the run anywhere with the same bits (RUN/command.txt).";
 static const char tune_help[] =
-    "language_model tune FOLDER DATA... [RUN] [OPTION...]\n"
-    "Trains the model in a transformers folder further, and writes a run to the folder RUN, the last word (default,\n"
-    "after one DATA: run). DATA is a file with examples: JSON (lines, an array, objects in several lines), or a table "
+    "language_model tune MODEL DATA... [RUN] [OPTION...]\n"
+    "Trains a model further, and writes a run to the folder RUN, the last word (default, after one DATA: run). MODEL "
+    "is\n"
+    "a folder of Hugging Face transformers, or a GGUF file. DATA is a file with examples: JSON (lines, an array, "
+    "objects in several lines), or a table "
     "with\n"
     "a header (CSV, TSV), also compressed with gzip or zstd. An example is one of these, or has other names that\n"
     "docs/instructions.md lists, such as instruction and output:\n"

@@ -193,7 +193,7 @@ int eval(int argc, char **argv)
     const program_option options[] = {
         {"text",
          "measure on this file, folder or pipe (-), instead of the run's validation "
-         "text; required for a transformers model",
+         "text; required for a model that is not a run",
          .text = &text_path},
         TEMPLATE_OPTIONS(template),
         MODEL_USE_OPTIONS(use),
@@ -202,7 +202,8 @@ int eval(int argc, char **argv)
             argc, argv, PROGRAM,
             "language_model eval RUN [OPTION...]\n"
             "Prints loss (nats per token), perplexity, and bits per byte of text. RUN is the folder of a\n"
-            "run, or of a model of transformers (config.json, model.safetensors and tokenizer.json).",
+            "run, or of a model of transformers (config.json, model.safetensors and tokenizer.json), or a\n"
+            "GGUF file.",
             options, &run, 1) < 1)
         refuse(PROGRAM, "eval needs the folder of a run or a model", "");
     if (!text_path && is_model_folder(run))
