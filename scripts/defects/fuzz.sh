@@ -1,5 +1,6 @@
 #!/bin/sh
 # fuzz.sh MINUTES [TARGET...]: searches with libFuzzer for inputs that violate a property of the targets in tests/fuzz.
+# fuzz.sh --inputs N [TARGET...]: searches with N inputs for each target.
 # fuzz.sh --minimize [TARGET...]: adds to tests/fuzz/corpus the inputs found so far that cover more code than those there.
 # fuzz.sh --add TARGET FILE...: adds these files to tests/fuzz/corpus/TARGET.tar, or makes this archive.
 # MINUTES are divided among the targets, by default all. The search starts from tests/fuzz/corpus and from all inputs that
@@ -12,9 +13,17 @@ root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 answer_help "$@"
 build=$root/build-fuzz
 inputs=$root/tests/fuzz
-minimize= add=
+minimize= add= number=
 case ${1:-} in
 --minimize) minimize=yes ;;
+--inputs)
+    need_value "$@"
+    case $2 in
+    '' | *[!0-9]* | 0*) refuse "--inputs takes a positive number, not $2" ;;
+    esac
+    number=$2
+    shift
+    ;;
 --add)
     [ $# -gt 2 ] || refuse "--add needs a target and files"
     [ -e "$inputs/$2.c" ] || refuse "there is no target called $2"
@@ -25,7 +34,7 @@ case ${1:-} in
     done
     ;;
 -*) refuse "unknown option $1" ;;
-'' | *[!0-9]*) refuse "the first argument must be a number of minutes, --minimize or --add" ;;
+'' | *[!0-9]*) refuse "the first argument must be a number of minutes, --inputs, --minimize or --add" ;;
 0) refuse "there must be at least one minute" ;;
 *) seconds=$((60 * $1)) ;;
 esac
@@ -79,7 +88,8 @@ done
 "$root/scripts/setup.sh" audit
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
     -DTAPEHEAD_SANITIZE=address -DTAPEHEAD_FUZZ=ON -DTAPEHEAD_EXAMPLES=OFF >/dev/null
-cmake --build "$build" --target fuzzers --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
+# shellcheck disable=SC2046 # names of targets have no spaces
+cmake --build "$build" --target $(printf 'fuzz_%s ' "$@") --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
 export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:quarantine_size_mb=16"
 export UBSAN_OPTIONS=print_stacktrace=1
 
@@ -117,7 +127,9 @@ for name; do
     findings=$build/findings/$name
     mkdir -p "$build/found/$name"
     unpack "$name"
-    if fuzz "$name" "$findings" -max_total_time=$((seconds / $#)) "$build/found/$name" "$build/inputs/$name"; then
+    limit=-runs=$number
+    [ -n "$number" ] || limit=-max_total_time=$((seconds / $#))
+    if fuzz "$name" "$findings" "$limit" "$build/found/$name" "$build/inputs/$name"; then
         printf '%s: no finding in %s inputs\n' "$name" \
             "$(sed -n 's/^stat::number_of_executed_units: *//p' "$findings/output")" >&2
         continue
