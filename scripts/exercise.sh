@@ -3,10 +3,12 @@
 # file with your lines, runs the gradient checker on your operation, and compares its results with known ones:
 #   exercise.sh 4                        marks teaching/exercises/4_softmax.c
 #   exercise.sh 4 ada.c bob.c            marks these files, which are copies of it
-#   exercise.sh --all                    marks all ten and prints a table
+#   exercise.sh --all                    marks all of them and prints a table
 #
 # --all            all exercises of teaching/exercises/, a line for each
 # --json           prints one JSON object on a line for each file: exercise, passed, marks, max, checks with their sentences
+# --interpret      runs your lines in the interpreter of the class's page: it needs no compiler for them. It also names the line of
+#                  an index outside an array and of a variable without a value
 # --seconds S      the processor time of each check (default 10): after that the code has an endless loop
 # --build DIR      uses the library and the marker in this build directory: installs and builds nothing
 # --installed      uses the installed library (pkg-config tapehead): installs nothing, and compiles the marker only
@@ -19,11 +21,12 @@ export LC_ALL=C # the marker reads the compiler's messages
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
-all= style= seconds=10 build= installed= count=$#
+all= style= interpret= seconds=10 build= installed= count=$#
 while [ $count -gt 0 ]; do # options move to the variables, all other words to the end
     case $1 in
     --all) all=yes ;;
     --json) style=--json ;;
+    --interpret) interpret=--interpret ;;
     --installed) installed=yes ;;
     --build | --seconds)
         [ $count -gt 1 ] || need_value "$1"
@@ -42,11 +45,11 @@ case $seconds in
 esac
 if [ -n "$all" ]; then
     [ $# -eq 0 ] || refuse "--all takes no exercise and no file: $1"
-    numbers=$(seq 10)
+    numbers=$(seq 0 10)
 else
     case ${1:-} in
-    [1-9] | 10) numbers=$1 ;;
-    *) refuse "an exercise has a number from 1 to 10${1:+, not $1}" ;;
+    [0-9] | 10) numbers=$1 ;;
+    *) refuse "an exercise has a number from 0 to 10${1:+, not $1}" ;;
     esac
     shift
     for file; do
@@ -72,7 +75,7 @@ if [ -n "$installed" ]; then
         compile -c "-Dexercise=exercise_$number" "$blank" -o "$work/blank_$number.o"
     done
     # shellcheck disable=SC2086 # (words)
-    compile "$folder"/marker/*.c "$work"/blank_*.o -o "$marker" $libraries
+    compile $(ls "$folder"/marker/*.c | grep -v guard_here) "$folder"/interpreter/*.c "$work"/blank_*.o -o "$marker" $libraries
     # shellcheck disable=SC2086
     compile -rdynamic "$folder"/runner/*.c "$folder/marker/access.c" "$folder/marker/given.c" -o "$work/exercise_runner" $libraries
 elif [ -n "$build" ]; then
@@ -96,11 +99,13 @@ fi
 mark() { # mark N FILE
     rm -f "$work/exercise.so"
     set -- "$1" "${2#"$PWD/"}" --messages "$work/messages"
-    if compile -fPIC -shared -fsanitize=bounds -fsanitize-undefined-trap-on-error -Wall -Wextra -Wno-unused -Werror=implicit-function-declaration -Werror=return-type \
+    if [ -n "$interpret" ]; then
+        : >"$work/messages"
+    elif compile -fPIC -shared -fsanitize=bounds -fsanitize-undefined-trap-on-error -Wall -Wextra -Wno-unused -Werror=implicit-function-declaration -Werror=return-type \
         -Werror=incompatible-pointer-types -Werror=int-conversion "$2" -o "$work/exercise.so" 2>"$work/messages"; then
         set -- "$@" --library "$work/exercise.so"
     fi
-    "$marker" $style --seconds "$seconds" "$@" || status=$?
+    "$marker" $style $interpret --seconds "$seconds" "$@" || status=$?
     [ "$status" -le 1 ] || exit "$status"
 }
 

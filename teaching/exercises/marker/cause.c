@@ -272,20 +272,15 @@ void note_strides(mark_evidence *e)
 
 /* -- all checks -- */
 
-/* Returns whether the file contains the word. */
-static bool file_contains(const char *file, const char *word)
+/* Returns whether the source contains the word. */
+static bool contains_word(const char *source, const char *word)
 {
-    char line[2048];
-    bool found = false;
-    FILE *source = fopen(file, "r");
-    while (source && !found && fgets(line, sizeof line, source))
-        for (const char *at = line; !found && (at = strstr(at, word)) != NULL; at += strlen(word)) {
-            const char before = at > line ? at[-1] : ' ', after = at[strlen(word)];
-            found = !isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_';
-        }
-    if (source)
-        fclose(source);
-    return found;
+    for (const char *at = source; (at = strstr(at, word)) != NULL; at += strlen(word)) {
+        const char before = at > source ? at[-1] : ' ', after = at[strlen(word)];
+        if (!isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_')
+            return true;
+    }
+    return false;
 }
 
 /* Returns how many checks find this array wrong. `causes`: the bits that all checks agree on. */
@@ -304,7 +299,7 @@ static int agreement(const mark_report *r, int operand, uint64_t *causes, double
         else if ((e->fits & bit(FACTOR)) != 0 && !equal(e->factor, *factor, fabs(*factor)))
             excluded |= bit(FACTOR);
     }
-    if (!file_contains(r->file, "float"))
+    if (!contains_word(r->source, "float"))
         excluded |= bit(FLOAT_PRECISION);
     *causes = any & ~excluded;
     return wrong;

@@ -149,7 +149,7 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
                 write_text(r->cause, CAUSE, "%s",
                            st->outside[operand] == BYTES_OUTSIDE
                                ? "an offset is 8 times too large: strides count elements, so do not multiply by sizeof"
-                               : "an index is too large, or a stride belongs to another array or axis");
+                               : CAUSE_OUTSIDE);
             continue;
         }
         find_evidence(s, subject, &c, &r->evidence[operand]);

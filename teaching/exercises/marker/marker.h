@@ -6,9 +6,20 @@
 #ifndef TAPEHEAD_MARKER_H
 #define TAPEHEAD_MARKER_H
 
+#include <stdio.h>
+
 #include "../exercise.h"
 
-enum { INPUTS = 4, OUTPUTS = 2, OPERANDS = INPUTS + OUTPUTS, STEPS = 4, SENTENCE = 6000, CAUSE = 600, CHECKS = 16 };
+enum {
+    INPUTS = 4,
+    OUTPUTS = 2,
+    OPERANDS = INPUTS + OUTPUTS,
+    STEPS = 4,
+    SENTENCE = 6000,
+    CAUSE = 600,
+    PRINT = 2000,
+    CHECKS = 16
+};
 
 /* -- an exercise: N_NAME.c in this folder -- */
 
@@ -63,11 +74,11 @@ typedef struct mark_subject {
     mark_step step[STEPS];        /* the last one may have no name */
 } mark_subject;
 
-enum { SUBJECTS = 10 };
-extern const th_op exercise_1, exercise_2, exercise_3, exercise_4, exercise_5, exercise_6, exercise_7, exercise_8,
-    exercise_9, exercise_10; /* the descriptors of the files as they are given, without a solution */
-extern const mark_subject multiply_subject, dense_subject, broadcast_subject, softmax_subject, cross_entropy_subject,
-    layer_norm_subject, embedding_subject, rotary_subject, attention_subject, running_subject;
+enum { SUBJECTS = 11 }; /* exercises 0 to 10 */
+extern const th_op exercise_0, exercise_1, exercise_2, exercise_3, exercise_4, exercise_5, exercise_6, exercise_7,
+    exercise_8, exercise_9, exercise_10; /* the descriptors of the files as they are given, without a solution */
+extern const mark_subject tape_subject, multiply_subject, dense_subject, broadcast_subject, softmax_subject,
+    cross_entropy_subject, layer_norm_subject, embedding_subject, rotary_subject, attention_subject, running_subject;
 
 /* -- results -- */
 
@@ -86,6 +97,8 @@ typedef struct mark_result {
     char sentence[SENTENCE]; /* the expected and the computed numbers; '\n' between lines */
     char cause[CAUSE];       /* a likely cause, or "" */
     mark_evidence evidence[OPERANDS];
+    char note[CAUSE];    /* interpreted code: the first use of memory outside an array, or "" */
+    char printed[PRINT]; /* interpreted code: what printf wrote */
 } mark_result;
 
 /* Stores a printf-like text. */
@@ -104,25 +117,37 @@ void run_guarded(void (*work)(const void *user, mark_result *r), const void *use
 _Noreturn void end_guarded(mark_state s, const char *cause, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* In the child process: ends with a sentence about the status with which the student's code ended. */
-_Noreturn void end_by_status(int status, int seconds);
+/* Causes with which code ends, compiled or interpreted. */
+#define CAUSE_ENDLESS "a loop never ends: check that its counter changes and that its condition becomes false"
+#define CAUSE_NO_ARRAY                                                                                                 \
+    "it used memory that belongs to no array: at() would name the index, a pointer of your own does not"
+#define CAUSE_LOCAL_INDEX                                                                                              \
+    "an index of an array that you declared is outside it: the array is too short, or a loop too long"
+#define CAUSE_DIVISION "it divided an integer by 0: convert to double before the division"
+#define CAUSE_OUTSIDE "an index is too large, or a stride belongs to another array or axis"
+#define CAUSE_NO_VALUE "a variable or an array that you declare has no value until you assign one: begin a sum with = 0"
 
-/* Where the student's code runs: a separate program (runner/), in a sandbox. */
+/* How a student's code runs. */
+typedef struct mark_code {
+    const void *user;
+    /* In the child process: makes the code ready for a check. Ends the check if it is not this exercise's. */
+    void (*start)(const void *user, const mark_report *report, mark_result *r);
+    th_op (*op)(const void *user, const th_op *original); /* the exercise's operation */
+    void (*finish)(const void *user, mark_result *r);     /* after a check, or NULL */
+} mark_code;
+
+/* Compiled code runs in a separate program (runner/), in a sandbox. */
 typedef struct mark_runner {
     const char *program, *library;
     int seconds; /* of processor time for each check */
 } mark_runner;
-
-/* In the child process: starts the runner and stores a sentence in r->sentence if it cannot run this exercise. */
-void runner_start(const mark_runner *runner, const mark_report *report, mark_result *r);
-
-/* Returns the exercise's operation. Its forward and backward run in the runner that was started. */
-th_op remote_op(const th_op *original);
+mark_code runner_code(const mark_runner *runner);
 
 /* Which memory the last calls wrote that is not theirs. BYTES: the offsets were in bytes, not in elements. */
 typedef enum mark_outside { NOTHING_OUTSIDE, SOMETHING_OUTSIDE, BYTES_OUTSIDE } mark_outside;
-mark_outside remote_outside(int input); /* the gradient of this input, in the last call */
-bool remote_any_outside(void);          /* any array, in any call */
+mark_outside gradient_outside(int input); /* the gradient of this input, in the last call */
+bool any_outside(void);                   /* any array, in any call of this check */
+void forget_outside(void);                /* before a check */
 
 /* Runs the gradient checker on the operation. */
 void run_gradient_checker(const th_op *op, mark_result *r);
@@ -164,17 +189,32 @@ typedef enum mark_style { TEXT, JSON, ROW } mark_style;
 struct mark_report {
     int number;
     const mark_subject *subject;
-    const char *file;
-    int count; /* checks, the gradient checker first */
+    const char *file, *source; /* its name and its text */
+    int count;                 /* checks, the gradient checker first */
     const char *name[CHECKS];
     int marks[CHECKS]; /* for each check, if it is right */
     mark_result result[CHECKS];
     char causes[OPERANDS][CAUSE]; /* the likely causes, the most important one first; "" after the last one */
-    char warning[CAUSE];          /* the compiler's first warning, or "" */
+    char warning[CAUSE];          /* the compiler's first warning, or the interpreter's first note, or "" */
     char refusal[CAUSE];          /* nothing was run: the reason */
 };
 
+/* Begins a report: the exercise with this number, and its checks. */
+void report_begin(mark_report *r, int number, const char *file, const char *source);
+
+/* Runs all checks. */
+void mark_all(mark_report *r, const mark_code *code);
+
+/* Runs all checks; the interpreter runs the source (interpreter/), in the marker's process. */
+void mark_interpreted(mark_report *r);
+
+/* In the child process: ends the check if the file's operation is another one. */
+void require_operation(const mark_report *report, const char *name);
+
+/* Stores that the file does not compile. */
+void refuse_source(mark_report *r, const char *error);
+
 /* Prints the report. Returns whether the exercise has full marks. */
-bool print_report(const mark_report *r, mark_style style);
+bool print_report(FILE *file, const mark_report *r, mark_style style);
 
 #endif

@@ -40,6 +40,36 @@ typedef struct message_call {
     message_array array[ARRAYS];
 } message_call;
 
+/* Makes the array that a message describes. Its memory begins at `memory`. */
+static inline th_array array_of_message(const message_array *m, char *memory)
+{
+    th_array a = {.given = m->given, .dtype = m->dtype, .ndim = m->ndim};
+    for (int d = 0; d < TH_MAX_DIMS; d++) {
+        a.size[d] = m->size[d];
+        a.stride[d] = m->stride[d];
+    }
+    if (m->has_data)
+        a.data = memory + m->first * m->element;
+    return a;
+}
+
+/* Makes the call that a message describes, with these arrays. */
+static inline th_call call_of_message(const th_op *op, message_call *m, th_array *array)
+{
+    th_call call = {.op = op,
+                    .n_inputs = m->n_inputs,
+                    .n_outputs = m->n_outputs,
+                    .input = array + OF_INPUT,
+                    .output = array + OF_OUTPUT,
+                    .training = m->training};
+    if (m->backward) {
+        call.output_gradient = array + OF_OUTPUT_GRADIENT;
+        call.input_gradient = array + OF_INPUT_GRADIENT;
+        call.add = m->add;
+    }
+    return call;
+}
+
 /* The first answer describes the operation that was loaded. After each call comes an answer and, if nothing stopped
  * it, the memory of the arrays. */
 typedef struct message_answer {

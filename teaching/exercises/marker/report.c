@@ -89,44 +89,44 @@ static const char *state_word(mark_state s)
     return words[s];
 }
 
-static void print_indented(const char *text)
+static void print_indented(FILE *file, const char *text)
 {
     for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
-        printf("             %.*s\n", (int)strcspn(text, "\n"), text);
+        fprintf(file, "             %.*s\n", (int)strcspn(text, "\n"), text);
 }
 
 /* Prints the causes below the check whose numbers are printed. */
-static void print_causes(const mark_report *r)
+static void print_causes(FILE *file, const mark_report *r)
 {
     for (int i = 0; i < OPERANDS && r->causes[i][0]; i++)
-        printf("             Likely cause: %s\n", r->causes[i]);
+        fprintf(file, "             Likely cause: %s\n", r->causes[i]);
     if (r->causes[0][0] == '\0' && cause_of(r)[0])
-        printf("             Likely cause: %s\n", cause_of(r));
+        fprintf(file, "             Likely cause: %s\n", cause_of(r));
 }
 
-static void print_result(const mark_report *r, int i)
+static void print_result(FILE *file, const mark_report *r, int i)
 {
     const mark_result *one = &r->result[i];
-    printf("  %-8s %d/%d  %s\n", state_word(one->state), one->state == RIGHT ? r->marks[i] : 0, r->marks[i],
-           r->name[i]);
+    fprintf(file, "  %-8s %d/%d  %s\n", state_word(one->state), one->state == RIGHT ? r->marks[i] : 0, r->marks[i],
+            r->name[i]);
     if (!failed(r, i) || i != check_to_print(r))
         return;
-    print_indented(one->sentence);
-    print_causes(r);
+    print_indented(file, one->sentence);
+    print_causes(file, r);
 }
 
-static void print_text(const mark_report *r)
+static void print_text(FILE *file, const mark_report *r)
 {
-    printf("exercise %d, %s: %s\n", r->number, r->subject->title, r->file);
+    fprintf(file, "exercise %d, %s: %s\n", r->number, r->subject->title, r->file);
     if (r->refusal[0])
-        printf("  %s\n", r->refusal);
+        fprintf(file, "  %s\n", r->refusal);
     else if (is_blank(r))
-        printf("  %s\n", r->result[0].sentence);
+        fprintf(file, "  %s\n", r->result[0].sentence);
     for (int i = 0; i < r->count && r->refusal[0] == '\0' && !is_blank(r); i++)
-        print_result(r, i);
+        print_result(file, r, i);
     if (r->warning[0] && !passed(r) && !is_blank(r) && r->refusal[0] == '\0')
-        printf("  the compiler warns: %s\n", r->warning);
-    printf("%d of %d marks: %s\n", marks_of(r), maximum_of(r), status_of(r));
+        fprintf(file, "  %s: %s\n", r->result[0].note[0] ? "outside an array" : "the compiler warns", r->warning);
+    fprintf(file, "%d of %d marks: %s\n", marks_of(r), maximum_of(r), status_of(r));
 }
 
 /* -- JSON -- */
@@ -145,59 +145,61 @@ static int valid_utf8(const unsigned char *s)
     return length;
 }
 
-static void print_string(const char *text)
+static void print_string(FILE *file, const char *text)
 {
-    putchar('"');
+    putc('"', file);
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
         const int length = valid_utf8(s);
         if (length == 0)
-            putchar('?');
+            putc('?', file);
         else if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
+            fprintf(file, "\\%c", *s);
         else if (*s == '\n')
-            printf("\\n");
+            fprintf(file, "\\n");
         else if (*s < 0x20 || *s == 0x7f)
-            printf("\\u%04x", *s);
+            fprintf(file, "\\u%04x", *s);
         else
-            printf("%.*s", length, (const char *)s);
+            fprintf(file, "%.*s", length, (const char *)s);
         s += length ? length : 1;
     }
-    putchar('"');
+    putc('"', file);
 }
 
-static void print_json(const mark_report *r)
+static void print_json(FILE *file, const mark_report *r)
 {
-    printf("{\"exercise\":%d,\"name\":\"%s\",\"file\":", r->number, r->subject->name);
-    print_string(r->file);
-    printf(",\"status\":\"%s\",\"passed\":%s,\"marks\":%d,\"max\":%d,\"summary\":", status_of(r),
-           passed(r) ? "true" : "false", marks_of(r), maximum_of(r));
-    print_string(summary_of(r));
-    printf(",\"cause\":");
-    print_string(cause_of(r));
-    printf(",\"warning\":");
-    print_string(r->warning);
-    printf(",\"checks\":[");
+    fprintf(file, "{\"exercise\":%d,\"name\":\"%s\",\"file\":", r->number, r->subject->name);
+    print_string(file, r->file);
+    fprintf(file, ",\"status\":\"%s\",\"passed\":%s,\"marks\":%d,\"max\":%d,\"summary\":", status_of(r),
+            passed(r) ? "true" : "false", marks_of(r), maximum_of(r));
+    print_string(file, summary_of(r));
+    fprintf(file, ",\"cause\":");
+    print_string(file, cause_of(r));
+    fprintf(file, ",\"warning\":");
+    print_string(file, r->warning);
+    fprintf(file, ",\"printed\":");
+    print_string(file, r->result[check_to_print(r)].printed);
+    fprintf(file, ",\"checks\":[");
     for (int i = 0; i < r->count; i++) {
-        printf("%s{\"name\":", i ? "," : "");
-        print_string(r->name[i]);
-        printf(",\"state\":\"%s\",\"marks\":%d,\"max\":%d,\"sentence\":", state_word(r->result[i].state),
-               r->result[i].state == RIGHT ? r->marks[i] : 0, r->marks[i]);
-        print_string(r->result[i].sentence);
-        printf(",\"cause\":");
-        print_string(r->result[i].cause);
-        printf("}");
+        fprintf(file, "%s{\"name\":", i ? "," : "");
+        print_string(file, r->name[i]);
+        fprintf(file, ",\"state\":\"%s\",\"marks\":%d,\"max\":%d,\"sentence\":", state_word(r->result[i].state),
+                r->result[i].state == RIGHT ? r->marks[i] : 0, r->marks[i]);
+        print_string(file, r->result[i].sentence);
+        fprintf(file, ",\"cause\":");
+        print_string(file, r->result[i].cause);
+        fprintf(file, "}");
     }
-    printf("]}\n");
+    fprintf(file, "]}\n");
 }
 
-bool print_report(const mark_report *r, mark_style style)
+bool print_report(FILE *file, const mark_report *r, mark_style style)
 {
     if (style == JSON)
-        print_json(r);
+        print_json(file, r);
     else if (style == ROW)
-        printf("%2d  %-17s  %-8s %2d/%-2d  %s\n", r->number, r->subject->name, status_of(r), marks_of(r), maximum_of(r),
-               is_blank(r) ? "" : summary_of(r));
+        fprintf(file, "%2d  %-17s  %-8s %2d/%-2d  %s\n", r->number, r->subject->name, status_of(r), marks_of(r),
+                maximum_of(r), is_blank(r) ? "" : summary_of(r));
     else
-        print_text(r);
+        print_text(file, r);
     return passed(r);
 }

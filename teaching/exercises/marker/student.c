@@ -130,7 +130,7 @@ void student_run(student *st, const scene *s, const mark_subject *subject, const
     for (int i = 0; i < subject->n_inputs; i++)
         if (gradient[i].memory) {
             st->gradient[i] = numbers_of(&gradient[i]);
-            st->outside[i] = remote_outside(i);
+            st->outside[i] = gradient_outside(i);
         }
     for (int i = 0; i < INPUTS; i++) {
         free(input[i].memory);

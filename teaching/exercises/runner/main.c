@@ -55,15 +55,13 @@ static const th_op *load(const char *library)
 /* Receives the memory of an array. Returns its beginning, or NULL. */
 static char *receive_array(const message_array *m, th_array *a)
 {
-    *a = (th_array){.given = m->given, .dtype = m->dtype, .ndim = m->ndim};
-    memcpy(a->size, m->size, sizeof a->size);
-    memcpy(a->stride, m->stride, sizeof a->stride);
-    if (!m->has_data)
-        return NULL;
-    char *memory = malloc((size_t)(m->slots * m->element));
-    if (memory == NULL || !receive(REQUESTS, memory, (size_t)(m->slots * m->element)))
-        _exit(EXIT_FAILURE);
-    a->data = memory + m->first * m->element;
+    char *memory = NULL;
+    if (m->has_data) {
+        memory = malloc((size_t)(m->slots * m->element));
+        if (memory == NULL || !receive(REQUESTS, memory, (size_t)(m->slots * m->element)))
+            _exit(EXIT_FAILURE);
+    }
+    *a = array_of_message(m, memory);
     return memory;
 }
 
@@ -74,17 +72,7 @@ static void run_call(const th_op *op, message_call *m)
     char *memory[ARRAYS];
     for (int i = 0; i < ARRAYS; i++)
         memory[i] = receive_array(&m->array[i], &array[i]);
-    th_call call = {.op = op,
-                    .n_inputs = m->n_inputs,
-                    .n_outputs = m->n_outputs,
-                    .input = array + OF_INPUT,
-                    .output = array + OF_OUTPUT,
-                    .training = m->training};
-    if (m->backward) {
-        call.output_gradient = array + OF_OUTPUT_GRADIENT;
-        call.input_gradient = array + OF_INPUT_GRADIENT;
-        call.add = m->add;
-    }
+    const th_call call = call_of_message(op, m, array);
     (m->backward ? op->backward : op->forward)(&call);
     if (!send_all(ANSWERS, &done, sizeof done))
         _exit(EXIT_FAILURE);

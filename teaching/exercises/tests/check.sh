@@ -3,7 +3,9 @@
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
 #   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
-#   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md
+#   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md. The interpreter says the
+#              same as the compiled code, about every check
+#   interpret  the interpreter alone: constructs outside its subset, memory, numbers; and the sentences of all mistakes
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
 #   cheats     code that acts on the marker instead of computing: no full marks, and the next file is marked
 #   autograder Gradescope's results
@@ -37,31 +39,45 @@ field() { # field NAME: of each JSON object in out, the string or number
     sed -E "s/,\"checks\":.*//; s/.*\"$1\":(\"([^\"]*)\"|([0-9a-z]+)).*/\2\3/" "$work/out"
 }
 
+# interpreted_equals N FILE...: the interpreter says what is in out, except for warnings: those of the compiler, and those of the
+# interpreter. Other compilers than gcc may evaluate operands in another order, so that another wrong index is the first one.
+interpreted_equals() {
+    text='"\([^"\\]\|\\.\)*"'
+    same="s/\"warning\":$text//; s/-nan/ nan/g; s/ *nan/ nan/g" # log(-1) has any sign
+    ! ${CC:-cc} --version | grep -i clang >/dev/null || same="$same; s/\"checks\".*//"
+    sed "$same" "$work/out" >"$work/compiled"
+    exercise --json --interpret "$@"
+    sed "$same" "$work/out" >"$work/interpreted"
+    diff "$work/compiled" "$work/interpreted" >"$work/difference" || { wrong "exercise $1: interpreted and compiled differ"; cat "$work/difference"; }
+}
+
 blanks() {
     exercise --all --json
     [ "$status" -eq 1 ] || wrong "the blanks return $status"
-    [ "$(field status | uniq -c | tr -s ' ')" = " 10 not yet" ] || wrong "not all blanks are \"not yet\": $(field status)"
+    [ "$(field status | uniq -c | tr -s ' ')" = " 11 not yet" ] || wrong "not all blanks are \"not yet\": $(field status)"
     [ "$(field marks | sort -u)" = 0 ] || wrong "a blank gets marks"
     exercise 1
     grep "not yet: the blank in 1_multiply.c, line [0-9]*, is empty" "$work/out" || wrong "the text of a blank: $(cat "$work/out")"
 }
 
 solutions() {
-    for n in $(seq 10); do
+    for n in $(seq 0 10); do
         solve "$n" "$(solution_of "$n")" "$work/solution.c"
         exercise --json "$n" "$work/solution.c"
         [ "$status" -eq 0 ] && [ "$(field status)" = passed ] && [ "$(field marks)" = "$(field max)" ] ||
             { wrong "the solution of exercise $n returns $status"; cat "$work/out" "$work/err"; }
         ! grep '"warning":"[^"]' "$work/out" || wrong "the compiler warns"
+        interpreted_equals "$n" "$work/solution.c"
     done
 }
 
 # Writes a file for each loop of each solution: its counter also stays below 32.
 limits() {
-    for n in $(seq 10); do
+    for n in $(seq 0 10); do
         rm -rf "$work/limited" && mkdir "$work/limited"
         for line in $(grep -n 'for (' "$(solution_of "$n")" | cut -d : -f 1); do
-            sed "${line}s/; \([a-z]*\) < \([^;]*\);/; \1 < \2 \&\& \1 < 32;/" "$(solution_of "$n")" >"$work/lines"
+            sed -e "${line}s/; \([a-z]*\) < \([^;]*\);/; \1 < \2 \&\& \1 < 32;/" -e "${line}s/; \([a-z]*\) >= 0;/; \1 >= 0 \&\& \1 >= M - 32;/" \
+                "$(solution_of "$n")" >"$work/lines"
             ! cmp -s "$work/lines" "$(solution_of "$n")" || wrong "line $line of the solution of exercise $n has another form of loop"
             solve "$n" "$work/lines" "$work/limited/line$line.c"
         done
@@ -91,13 +107,14 @@ table() {
     [ "$status" -eq 1 ] || wrong "the mistakes of exercise $1 return $status: $(cat "$work/err")"
     ! field passed | grep true >&2 || wrong "a mistake of exercise $1 gets full marks"
     field summary | paste -d '|' "$work/$1/names" - | sed 's/|/ | /; s/.*/| & |/'
+    interpreted_equals "$1" "$work/$1"/*.c >&2
 }
 rows_of() { # rows_of N PAGE: the rows of the table below the heading of exercise N
     awk -v n="$1" '/^## / { mine = $0 ~ "^## " n "[:.]" } mine && /^\| / && !/^\| (mistake|---)/' "$2"
 }
 
 mistakes() { # mistakes [N]
-    for n in ${1:-$(seq 10)}; do
+    for n in ${1:-$(seq 0 10)}; do
         table "$n" >"$work/rows"
         rows_of "$n" "$page" >"$work/on_page"
         diff "$work/on_page" "$work/rows" || wrong "exercise $n: the sentences differ from teaching/exercises/teacher.md"
@@ -137,7 +154,7 @@ sample() {
 }
 
 write() {
-    for n in $(seq 10); do
+    for n in $(seq 0 10); do
         table "$n" >"$work/rows"
         awk -v n="$n" -v rows="$work/rows" '
             /^## / { mine = $0 ~ "^## " n "[:.]" }
