@@ -143,4 +143,11 @@ double class_set_rule(class_engine *engine, int rule);
  * Returns its sentences, some lines of text: a wrong rule's report ends with a map of the wrong elements. */
 const char *class_check(class_engine *engine, int rule);
 
+/* -- exercises (teaching/exercises) -- */
+
+/* Marks a file of an exercise, 0 to 10, in the interpreter. `name` is the file's name in sentences. Returns the marker's
+ * JSON (teaching/exercises/teacher.md), or NULL for another number or without memory. A file that ends early, for
+ * example at a wrong index, leaves memory allocated: start a new instance of the module for each file. */
+const char *class_mark(int exercise_number, const char *name, const char *source);
+
 #endif

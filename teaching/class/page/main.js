@@ -23,4 +23,5 @@ async function startClass() {
 }
 
 document.querySelector("[data-place=theme]").append(makeThemeMenu());
+startExercises();
 startClass();

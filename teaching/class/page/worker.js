@@ -87,6 +87,8 @@ const REQUESTS = {
     follow: (module, engine, sequence, position, element) =>
         JSON.parse(textOf(module, "follow", engine, ["string", "number", "number"], [sequence, position, element])),
     tape: (module, engine, sequence) => textOf(module, "tape", engine, ["string"], [sequence]),
+    mark: (module, number, name, source) =>
+        JSON.parse(module.UTF8ToString(addressOf(module, 0, module.ccall("class_mark", "number", ["number", "string", "string"], [number, name, source])))),
     check: (module, engine, rule) => textOf(module, "check", engine, ["number"], [rule]),
 };
 
