@@ -26,24 +26,25 @@ function ticksOf(low, high, log) {
     return ticks;
 }
 
-/* A chart. options: name, low, high, log, percent, reference: { y, text }. */
+/* A chart. options: name (the key of a text), low, high, log, percent, height, reference: { y, key, values }. */
 class Chart {
     constructor(options) {
         this.options = options;
-        this.svg = makeSvg("svg", { class: "chart", viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", "aria-label": options.name });
-        this.cursor = makeSvg("line", { class: "cursor", y1: CHART.top, y2: CHART.height - CHART.bottom, visibility: "hidden" });
+        this.height = options.height || CHART.height;
+        this.svg = label(makeSvg("svg", { class: "chart", viewBox: `0 0 ${CHART.width} ${this.height}`, role: "img" }), options.name);
+        this.cursor = makeSvg("line", { class: "cursor", y1: CHART.top, y2: this.height - CHART.bottom, visibility: "hidden" });
         this.readout = make("p", { class: "readout" }, "\u00a0");
         this.legend = make("ul", { class: "legend" });
         this.table = make("div", { class: "scroll" });
-        this.details = make("details", { class: "around", toggle: () => this.drawTable() }, make("summary", {}, "Numbers"), this.table);
-        this.element = make("figure", { class: "chart-box" }, make("figcaption", {}, make("b", {}, options.name)),
+        this.details = make("details", { class: "around", toggle: () => this.drawTable() }, makeText("summary", "numbers"), this.table);
+        this.element = make("figure", { class: "chart-box" }, make("figcaption", {}, makeText("b", options.name)),
                             this.svg, this.legend, this.readout, this.details);
         this.svg.addEventListener("pointermove", (event) => this.point(event));
         this.svg.addEventListener("pointerleave", () => this.leave());
         this.update([], 1);
     }
 
-    /* Shows lines: { name, style, x: [], y: [] }; style is a number 0 .. 5. */
+    /* Shows lines: { name, style, x: [], y: [] }; style is a number 0 .. 5. A name from the engine stands in `code`. */
     update(lines, last) {
         this.lines = lines;
         this.last = Math.max(last, 1);
@@ -77,17 +78,17 @@ class Chart {
     placeY(y) {
         const f = this.options.log ? Math.log10 : (value) => value;
         const share = (f(y) - f(this.low)) / (f(this.high) - f(this.low));
-        return CHART.height - CHART.bottom - (CHART.height - CHART.top - CHART.bottom) * share;
+        return this.height - CHART.bottom - (this.height - CHART.top - CHART.bottom) * share;
     }
 
     write(value) {
         if (value === undefined)
-            return "none";
+            return textOf("none");
         return this.options.percent ? `${(100 * value).toFixed(1)} %` : shortNumber(value);
     }
 
     drawTicks() {
-        const right = CHART.width - CHART.right, bottom = CHART.height - CHART.bottom;
+        const right = CHART.width - CHART.right, bottom = this.height - CHART.bottom;
         const tickText = (y) => (this.options.percent ? `${Math.round(100 * y)} %` : this.options.log ? y.toExponential(0) : String(y));
         return [
             ...ticksOf(this.low, this.high, this.options.log).map((y) => [
@@ -95,7 +96,7 @@ class Chart {
                 makeSvg("text", { x: CHART.left - 6, y: this.placeY(y) + 4, "text-anchor": "end" }, tickText(y))]),
             ...ticksOf(0, this.last).filter(Number.isInteger).map((x) =>
                 makeSvg("text", { x: this.placeX(x), y: bottom + 15, "text-anchor": x === 0 ? "start" : x > 0.95 * this.last ? "end" : "middle" }, x)),
-            makeSvg("text", { x: right, y: bottom + 30, "text-anchor": "end", class: "axis" }, "step"),
+            makeSvg("text", { x: right, y: bottom + 30, "text-anchor": "end", class: "axis" }, textOf("step")),
         ];
     }
 
@@ -105,7 +106,7 @@ class Chart {
             return [];
         const y = this.placeY(reference.y);
         return [makeSvg("line", { class: "reference", x1: CHART.left, x2: CHART.width - CHART.right, y1: y, y2: y }),
-                makeSvg("text", { x: CHART.width - CHART.right, y: y + 13, "text-anchor": "end" }, reference.text)];
+                makeSvg("text", { x: CHART.width - CHART.right, y: y + 13, "text-anchor": "end" }, textOf(reference.key, reference.values))];
     }
 
     drawLine(line) {
@@ -123,13 +124,14 @@ class Chart {
     }
 
     drawLegend() {
-        const names = this.lines.map((line) => line.name + line.style).join();
+        const names = this.lines.map((line) => line.name + line.style).join() + language;
         if (names === this.legendOf)
             return;
         this.legendOf = names;
         this.legend.replaceChildren(...this.lines.map((line) => make("li", {},
             makeSvg("svg", { viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true", class: "chart" },
-                    makeSvg("path", { class: `line-${line.style}`, d: "M1 4H25" })), " ", line.name)));
+                    makeSvg("path", { class: `line-${line.style}`, d: "M1 4H25" })), " ",
+            make("span", { translate: line.code ? "no" : null }, line.name))));
     }
 
     /* Fills the table of numbers, at most 20 steps of each line. */
@@ -139,8 +141,8 @@ class Chart {
         const longest = this.lines.reduce((a, b) => (b.x.length > a.length ? b.x : a), []);
         const steps = thinned(longest.length, 20).map((i) => longest[i]);
         const valueAt = (line, step) => this.write(line.y[line.x.indexOf(step)]);
-        this.table.replaceChildren(make("table", { class: "list" }, make("caption", { class: "unseen" }, this.options.name),
-            make("thead", {}, make("tr", {}, ["step", ...this.lines.map((line) => line.name)].map((text) => make("th", { scope: "col" }, text)))),
+        this.table.replaceChildren(make("table", { class: "list" }, makeText("caption", this.options.name, null, { class: "unseen" }),
+            make("thead", {}, make("tr", {}, [textOf("step"), ...this.lines.map((line) => line.name)].map((text) => make("th", { scope: "col" }, text)))),
             make("tbody", {}, steps.map((step) => make("tr", {}, make("th", { scope: "row" }, step),
                 this.lines.map((line) => make("td", {}, valueAt(line, step))))))));
     }
@@ -156,11 +158,12 @@ class Chart {
         if (!values.length)
             return;
         setAttributes(this.cursor, { x1: this.placeX(values[0].step), x2: this.placeX(values[0].step), visibility: "visible" });
-        this.readout.textContent = `step ${values[0].step}: ${values.map((value) => value.text).join(", ")}`;
+        say(this.readout, "readout.step", { step: values[0].step, values: values.map((value) => value.text).join(", ") });
     }
 
     leave() {
         this.cursor.setAttribute("visibility", "hidden");
+        delete this.readout.dataset.text;
         this.readout.textContent = "\u00a0";
     }
 }

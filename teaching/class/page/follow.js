@@ -58,8 +58,8 @@ class FollowPart {
         this.field.value = this.element;
         this.heads.show(weights, settings.heads, tokensOf(sequence, written), sequence);
         this.heads.pick(this.position);
-        this.place("writes").replaceChildren(...markedLetters(sequence, written),
-            make("span", { class: "note" }, ` ${countRight(sequence, written)} of ${sequence.length} right, after step ${step}`));
+        this.place("writes").replaceChildren(...markedLetters(sequence, written));
+        say(this.place("right"), "right.after", { right: countRight(sequence, written), all: sequence.length, step });
         this.showTokens(sequence.length);
         this.showPath(path.loss);
         this.goTo(Math.min(this.at ?? 0, 2 * this.path.length - 1));
@@ -71,37 +71,35 @@ class FollowPart {
             this.position = position;
             this.begin();
         };
-        replaceChildren(this.place("tokens"), this.tokens.map((token, position) => make("button", {
+        replaceChildren(this.place("tokens"), this.tokens.map((token, position) => label(make("button", {
             type: "button", "data-key": `token ${position}`, "aria-pressed": String(position === this.position),
-            "aria-label": `position ${position}, ${token === "|" ? "separator" : token}`, class: position >= n ? "writes" : null,
-            click: () => choose(position) }, token, make("small", {}, position))));
+            class: position >= n ? "writes" : null, click: () => choose(position) }, token, make("small", {}, position)),
+            "token", { position, token: token === "|" ? { key: "separator" } : token })));
     }
 
     showPath(loss) {
         const { path } = this;
         const number = (x) => make("td", { title: x === undefined ? null : String(x) }, x === undefined ? "" : shortNumber(x));
         this.rows = path.map((entry) => make("tr", {},
-            make("th", { scope: "row" }, entry.name, " ", make("span", { class: "shape" }, placeOf(entry)),
-                 make("span", { class: "rule" }, entry.formula)), Object.assign(number(entry.value), { className: "forward" }),
+            make("th", { scope: "row" }, makeText("span", `path.${entry.name}`), " ",
+                 make("span", { class: "shape", translate: "no" }, placeOf(entry)),
+                 make("span", { class: "rule", translate: "no" }, entry.formula)), Object.assign(number(entry.value), { className: "forward" }),
             number(entry.factor), number(entry.carried), number(entry.gradient)));
         this.rows.forEach((row) => [2, 3, 4].forEach((i) => row.cells[i].classList.add("backward")));
         this.place("path").replaceChildren(...this.rows);
-        this.place("sum").textContent = this.summary(loss);
+        sayAll(this.place("sum"), this.summary(loss));
         Object.assign(this.walk, { min: 0, max: 2 * path.length - 1 });
     }
 
-    /* Says how the factors and the gradient belong together. */
+    /* Returns texts that say how the factors and the gradient belong together. */
     summary(loss) {
         const { path } = this;
-        const product = productOfFactors(path);
         const first = path[0];
-        const small = Math.abs(first.gradient) < 1e-6
-            ? " It is small because this model makes almost no error. Reset part 1 to follow a number of a new model." : "";
         if (first.gradient === 0)
-            return "The gradient is 0: the loss does not depend on this number.";
-        return `The loss is ${shortNumber(loss)}. The product of the ${path.length - 1} factors is ${shortNumber(product)}: ` +
-               `the derivative along this path alone. The sum over all paths is the gradient, ${shortNumber(first.gradient)}. ` +
-               `Through the next number of the path comes ${shortNumber(first.carried)} of it.${small}`;
+            return [["path.zero"]];
+        const said = ["path.sum", { loss: shortNumber(loss), count: path.length - 1, product: shortNumber(productOfFactors(path)),
+                                    gradient: shortNumber(first.gradient), carried: shortNumber(first.carried) }];
+        return Math.abs(first.gradient) < 1e-6 ? [said, ["path.small"]] : [said];
     }
 
     /* Shows the walk up to a place: values forward, then gradients backward. */
@@ -116,10 +114,12 @@ class FollowPart {
             row.classList.toggle("current", i === current);
         });
         this.walk.value = this.at;
-        this.place("sentence").textContent = stepOfPath(this.path, current, forward);
-        this.walk.setAttribute("aria-valuetext", `${forward ? "forward" : "backward"}, ${this.path[current].name}`);
+        say(this.place("sentence"), ...stepOfPath(this.path, current, forward));
+        const name = { key: `path.${this.path[current].name}` };
+        this.walk.setAttribute("aria-valuetext", textOf(forward ? "walk.forward" : "walk.backward", { name }));
         buttonOf(this.root, "back").disabled = this.at === 0;
         buttonOf(this.root, "next").disabled = this.at === 2 * steps - 1;
+        this.walked?.(this.at, steps);
     }
 }
 
@@ -132,13 +132,14 @@ function productOfFactors(path) {
     return path.reduce((product, entry) => product * (entry.factor ?? 1), 1);
 }
 
-/* Says what happens at an entry of the path. */
+/* Returns the text that says what happens at an entry of the path. */
 function stepOfPath(path, i, forward) {
     const entry = path[i], next = path[i + 1];
+    const values = { name: { key: `path.${entry.name}` }, place: placeOf(entry) };
     if (forward)
-        return `Forward: ${entry.name}${placeOf(entry)} is ${shortNumber(entry.value)}.`;
+        return ["path.forward", { ...values, value: shortNumber(entry.value) }];
     if (!next)
-        return `Backward begins: the derivative of the loss with respect to itself is ${shortNumber(entry.gradient)}.`;
-    return `Backward: ${next.name} has gradient ${shortNumber(next.gradient)}. Times the factor ${shortNumber(entry.factor)} ` +
-           `this is ${shortNumber(entry.carried)}. With all other paths, ${entry.name} has gradient ${shortNumber(entry.gradient)}.`;
+        return ["path.begin", { gradient: shortNumber(entry.gradient) }];
+    return ["path.backward", { ...values, next: { key: `path.${next.name}` }, after: shortNumber(next.gradient),
+                               factor: shortNumber(entry.factor), carried: shortNumber(entry.carried), gradient: shortNumber(entry.gradient) }];
 }

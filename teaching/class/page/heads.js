@@ -13,7 +13,9 @@ class HeadMaps {
         this.place = place;
         this.readout = make("p", { class: "readout" }, "\u00a0");
         this.row = make("div", { class: "heads" });
-        place.append(this.row, make("div", { class: "foot" }, makeScale(WEIGHT_SCALE), this.readout));
+        const scale = makeScale(WEIGHT_SCALE);
+        label(scale, "heads.scale");
+        place.append(this.row, make("div", { class: "foot" }, scale, this.readout));
     }
 
     /* Shows weights (H, T, T). `tokens` are the T tokens, `sequence` what the model must write. */
@@ -34,25 +36,40 @@ class HeadMaps {
             ({ numbers: new Float32Array(heads * T * T), offset: h * T * T + n * T, rows: n, cols: T, type: "float32" }));
         this.boxes = this.matrices.map((matrix, h) => makeHeatMap(matrix, {
             scale: WEIGHT_SCALE, size: MAP_SIZE, rowLabels: [...sequence], colLabels: tokens, key: `head ${h}`,
-            name: `Weights of head ${h}: a row for each written letter, a column for each token`,
             hover: (i, j) => this.mark(h, i, j, tokens, sequence), leave: () => this.leave(),
         }));
+        this.boxes.forEach((box, h) => {
+            label(box, "heads.map", { head: h, rows: n, columns: T });
+            box.removeAttribute("aria-roledescription");
+        });
         this.row.replaceChildren(...this.boxes.map((box, h) => make("figure", { class: "head" },
-            make("figcaption", { class: "head-name" }, `head ${h}`), box)));
+            makeText("figcaption", "head", { head: h }, { class: "head-name" }), box)));
     }
 
     /* Marks the row and the column of a cell in every head. */
     mark(h, i, j, tokens, sequence) {
         const weight = numberAt(this.matrices[h], i, j);
-        this.readout.textContent = `head ${h}: to write ${sequence[i]}, it looks at token ${j} (${tokens[j]}) with weight ${shortNumber(weight)}`;
+        say(this.readout, "heads.readout", { head: h, letter: sequence[i], token: j, text: tokens[j], weight: shortNumber(weight) });
+        this.hovered?.(h, i, j);
         this.boxes.forEach((box, k) => box.show("hover", [
             { i, j: 0, rows: 1, cols: tokens.length, kind: "band" }, { i: 0, j, rows: sequence.length, cols: 1, kind: "band" },
             ...(k === h ? [{ i, j, rows: 1, cols: 1, kind: "cell" }] : [])]));
     }
 
     leave() {
+        delete this.readout.dataset.text;
         this.readout.textContent = "\u00a0";
         this.boxes.forEach((box) => box.show("hover", []));
+    }
+
+    /* Returns for each head the mean weight in a cell of each row: column(i) is the column of the cell in row i. */
+    meanWeights(column) {
+        return this.matrices.map((matrix) => {
+            let sum = 0;
+            for (let i = 0; i < matrix.rows; i++)
+                sum += numberAt(matrix, i, column(i));
+            return sum / matrix.rows;
+        });
     }
 
     /* Marks the column of a token, and its row if it writes. */

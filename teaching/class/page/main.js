@@ -12,16 +12,21 @@ async function startClass() {
         train.started = () => rules.pause();
         rules.started = () => train.pause();
         new TapePart(engine, part("tape"), train, follow);
+        const tour = new Tour(part("tour"), train, rules, follow);
         train.trained = () => follow.update();
         train.listeners.push(() => follow.restart(), () => rules.rules && rules.choose());
         await train.inTurn(() => train.reset());
         state.textContent = await engine.ask("build", train.run.number);
         await rules.open();
+        languageListeners.push(() => train.run && train.draw(), () => rules.runs.length && rules.draw());
+        tour.resume();
     } catch (error) {
         showProblem(document.querySelector("[data-place=failure]"), error);
     }
 }
 
-document.querySelector("[data-place=theme]").append(makeThemeMenu());
-startExercises();
-startClass();
+document.querySelector("[data-place=menus]").append(...makePageMenus());
+document.addEventListener("DOMContentLoaded", () => { /* the engine and the exercises are behind this script */
+    startExercises();
+    startClass();
+});

@@ -6,8 +6,8 @@ class RulesPart {
     constructor(engine, root, settings) {
         Object.assign(this, { engine, root, settings, runs: [], busy: Promise.resolve(), running: false });
         this.place = (name) => root.querySelector(`[data-place="${name}"]`);
-        this.loss = new Chart({ name: "Loss with the right and the wrong rule", low: 0 });
-        this.accuracy = new Chart({ name: "Symbols copied correctly", low: 0, high: 1, percent: true });
+        this.loss = new Chart({ name: "rules.loss", low: 0 });
+        this.accuracy = new Chart({ name: "rules.symbols", low: 0, high: 1, percent: true });
         this.place("charts").append(this.loss.element, this.accuracy.element);
         buttonOf(root, "run").addEventListener("click", () => this.toggle());
         buttonOf(root, "reset").addEventListener("click", () => this.choose());
@@ -18,9 +18,9 @@ class RulesPart {
     async open() {
         this.rules = await this.engine.ask("rules");
         const menu = make("select", { name: "rule", change: () => this.choose() },
-                          this.rules.slice(FIRST_WRONG).map((rule, i) => make("option", { value: i + FIRST_WRONG }, rule.name)));
+                          this.rules.slice(FIRST_WRONG).map((rule, i) => makeText("option", `rule.${rule.name}`, null, { value: i + FIRST_WRONG })));
         this.menu = menu;
-        this.place("menu").append(make("label", { class: "setting" }, make("span", {}, "Mistake"), menu));
+        this.place("menu").append(make("label", { class: "setting" }, makeText("span", "mistake"), menu));
         return this.choose();
     }
 
@@ -41,7 +41,8 @@ class RulesPart {
     choose() {
         const number = this.chosen, rule = this.rules[number];
         this.pause();
-        for (const name of ["says", "right", "wrong"])
+        say(this.place("says"), `rule.${rule.name}.says`);
+        for (const name of ["right", "wrong"])
             this.place(name).textContent = rule[name];
         return this.inTurn(async () => {
             this.close();
@@ -54,7 +55,7 @@ class RulesPart {
                 sentences.push(await this.engine.ask("check", engine.number, asked));
             this.place("check-right").textContent = sentences[0].trim();
             this.place("check-wrong").textContent = sentences[1].trim();
-            this.announce(`Both engines have seed ${settings.seed}, width ${settings.width} and ${settings.heads} heads, as in part 1.`);
+            this.announce(["rules.ready", { seed: settings.seed, width: settings.width, heads: settings.heads }]);
             this.draw();
         });
     }
@@ -79,43 +80,45 @@ class RulesPart {
         this.running = true;
         this.started?.();
         this.refreshButtons();
-        this.announce("Training both engines.");
+        this.announce(["rules.training"]);
         const runs = this.runs;
         this.inTurn(() => trainInTurn(runs, () => this.running && this.runs === runs, this.draw).then(() => this.finish()));
     }
 
     finish() {
         this.running = false;
-        this.announce(this.outcome());
+        this.announce(...this.outcome());
+        this.trained?.();
         this.draw();
     }
 
+    /* Returns texts about both engines. */
     outcome() {
-        const sentences = this.runs.map((run, i) => {
+        return this.runs.flatMap((run, i) => {
             const loss = run.step ? run.losses[run.step - 1] : NaN;
-            const accuracy = run.lastAccuracy ? `, and the model copies ${percent(run.lastAccuracy.symbols)} of the symbols` : "";
-            return `With the ${i ? "wrong" : "right"} rule the loss is ${shortNumber(loss)} at step ${run.step}${accuracy}.`;
+            const said = [[`rules.outcome.${i ? "wrong" : "right"}`, { loss: shortNumber(loss), step: run.step }]];
+            return run.lastAccuracy ? [...said, ["rules.outcome.copies", { share: percent(run.lastAccuracy.symbols) }]] : said;
         });
-        return sentences.join(" ");
     }
 
-    announce(text) {
-        this.place("status").textContent = text;
+    announce(...texts) {
+        sayAll(this.place("status"), texts);
     }
 
     refresh() {
         const last = Math.max(1, ...this.runs.map((run) => Math.max(run.step, run.settings.steps)));
-        const names = ["right rule", "wrong rule"];
+        const names = ["rule.right", "rule.wrong"].map((key) => textOf(key));
         this.loss.update(this.runs.map((run, i) => ({ name: names[i], style: i, x: run.losses.map((_, k) => k + 1), y: run.losses })), last);
         this.accuracy.update(this.runs.map((run, i) => ({ name: names[i], style: i, x: run.accuracy.map((entry) => entry.step),
                                                           y: run.accuracy.map((entry) => entry.symbols) })), last);
+        this.shown?.();
         this.refreshButtons();
     }
 
     refreshButtons() {
         const started = this.runs.some((run) => run.step);
         const button = buttonOf(this.root, "run");
-        button.textContent = this.running ? "Pause" : started ? "Continue" : "Train both";
+        say(button, this.running ? "pause" : started ? "continue" : "train.both");
         button.disabled = this.runs.length > 0 && this.runs.every((run) => run.ended);
     }
 }

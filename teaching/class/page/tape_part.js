@@ -12,7 +12,7 @@ class TapePart {
     /* Replaces the viewer by one with the present tape. */
     async show() {
         this.button.disabled = true;
-        this.place("status").textContent = "The engine writes the tape.";
+        say(this.place("status"), "tape.writing");
         try {
             const { number, step } = this.train.run;
             const json = await this.engine.ask("tape", number, this.follow.input.value.trim());
@@ -20,10 +20,10 @@ class TapePart {
             views.length = 0;
             this.view.replaceChildren(make("section", { class: "tape" }, script));
             openSection(script);
-            this.place("status").textContent = `The tape of the model after step ${step} is below.`;
+            say(this.place("status"), "tape.shown", { step });
             showProblem(this.place("problem"), null);
         } catch (error) {
-            this.place("status").textContent = "";
+            sayAll(this.place("status"), []);
             showProblem(this.place("problem"), error);
         }
         this.button.disabled = false;

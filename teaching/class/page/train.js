@@ -15,7 +15,7 @@ function percent(share) {
 
 /* Returns what was written, with each wrong letter marked. */
 function markedLetters(sequence, written) {
-    return [...written].map((letter, i) => (letter === sequence[i] ? letter : make("mark", { title: `instead of ${sequence[i]}` }, letter)));
+    return [...written].map((letter, i) => (letter === sequence[i] ? letter : make("mark", {}, letter)));
 }
 
 function countRight(sequence, written) {
@@ -27,10 +27,11 @@ class TrainPart {
         Object.assign(this, { engine, root, settings: startSettings(), busy: Promise.resolve(), listeners: [], previous: null });
         this.place = (name) => root.querySelector(`[data-place="${name}"]`);
         this.place("settings").append(...makeSettings((setting, value) => this.set(setting, value)));
-        this.loss = new Chart({ name: "Loss", low: 0 });
-        this.accuracy = new Chart({ name: "Copied correctly, in fresh sequences", low: 0, high: 1, percent: true });
-        this.norms = new Chart({ name: "Norm of the gradient, by layer", log: true });
-        this.place("charts").append(this.loss.element, this.accuracy.element, this.norms.element);
+        this.loss = new Chart({ name: "loss", low: 0, height: 180 });
+        this.accuracy = new Chart({ name: "accuracy", low: 0, high: 1, percent: true });
+        this.norms = new Chart({ name: "norms", log: true });
+        this.place("loss-chart").append(this.loss.element);
+        this.place("charts").append(this.accuracy.element, this.norms.element);
         this.heads = new HeadMaps(this.place("heads"));
         this.button("run", () => this.toggle());
         this.button("step", () => this.pausedThen(() => this.slice(1)));
@@ -74,10 +75,10 @@ class TrainPart {
             this.previous = this.run;
         this.run = run;
         this.sequence = sampleSequence(this.settings.length, this.settings.symbols);
-        this.loss.options.reference = { y: Math.log(run.settings.symbols + 1), text: `guessing: ln ${run.settings.symbols + 1}` };
+        this.loss.options.reference = { y: Math.log(run.settings.symbols + 1), key: "guessing", values: { count: run.settings.symbols + 1 } };
         await this.look();
         this.listeners.forEach((listener) => listener());
-        this.announce("Ready. The parameters are random numbers.");
+        this.announce(["ready"]);
         this.draw();
     }
 
@@ -109,7 +110,7 @@ class TrainPart {
         const run = this.run;
         run.running = true;
         this.started?.();
-        this.announce("Training.");
+        this.announce(["training"]);
         this.refreshButtons();
         this.inTurn(() => trainInTurn([run], () => run.running, () => this.lookSometimes()).then(() => this.finish(run)));
     }
@@ -129,7 +130,7 @@ class TrainPart {
     async finish(run) {
         run.running = false;
         await this.look();
-        this.announce(this.outcome(run));
+        this.announce(...this.outcome(run));
         this.draw();
         this.trained?.();
     }
@@ -144,16 +145,17 @@ class TrainPart {
         this.lookedAt = performance.now();
     }
 
+    /* Returns texts about a run that has stopped. */
     outcome(run) {
         const accuracy = run.lastAccuracy;
-        const measured = accuracy ? ` At step ${accuracy.step}, ${percent(accuracy.symbols)} of the symbols and ` +
-            `${percent(accuracy.sequences)} of the sequences were right.` : "";
-        return `Step ${run.step}, loss ${shortNumber(run.losses[run.losses.length - 1])}.${measured}` +
-               (run.ended ? " The training is complete." : "");
+        return [["outcome", { step: run.step, loss: shortNumber(run.losses[run.losses.length - 1]) }],
+                ...(accuracy ? [["outcome.accuracy", { step: accuracy.step, symbols: percent(accuracy.symbols),
+                                                       sequences: percent(accuracy.sequences) }]] : []),
+                ...(run.ended ? [["outcome.complete"]] : [])];
     }
 
-    announce(text) {
-        this.place("status").textContent = text;
+    announce(...texts) {
+        sayAll(this.place("status"), texts);
     }
 
     refresh() {
@@ -161,16 +163,17 @@ class TrainPart {
         this.refreshCharts();
         showParameters(this.place("parameters"), run.parameters);
         this.heads.show(this.weights, run.settings.heads, tokensOf(this.sequence, this.written), this.sequence);
-        this.fact("steps", `${run.step} of ${run.settings.steps}`);
-        this.fact("loss", run.step ? shortNumber(run.losses[run.step - 1]) : "none yet");
+        say(this.place("steps"), "of", { step: run.step, all: run.settings.steps });
+        this.fact("loss", run.step ? shortNumber(run.losses[run.step - 1]) : "–");
         this.fact("rate", shortNumber(run.rate));
-        this.fact("symbols", run.lastAccuracy ? percent(run.lastAccuracy.symbols) : "not measured");
-        this.fact("sequences", run.lastAccuracy ? percent(run.lastAccuracy.sequences) : "not measured");
+        this.fact("symbols", run.lastAccuracy ? percent(run.lastAccuracy.symbols) : "–");
+        this.fact("sequences", run.lastAccuracy ? percent(run.lastAccuracy.sequences) : "–");
         this.fact("seconds", run.seconds.toFixed(1));
         this.fact("crc", this.crc.toString(16).padStart(8, "0"));
         this.fact("reads", this.sequence);
-        this.place("writes").replaceChildren(...markedLetters(this.sequence, this.written),
-            make("span", { class: "note" }, ` ${countRight(this.sequence, this.written)} of ${this.sequence.length} right`));
+        this.shown?.();
+        this.place("writes").replaceChildren(...markedLetters(this.sequence, this.written));
+        say(this.place("right"), "right", { right: countRight(this.sequence, this.written), all: this.sequence.length });
         this.refreshCommand();
         this.refreshButtons();
     }
@@ -183,25 +186,25 @@ class TrainPart {
         const { run, previous } = this;
         const steps = (list) => list.map((_, i) => i + 1);
         const last = Math.max(run.settings.steps, run.step);
-        const old = previous ? [{ name: "the run before", style: "old", x: steps(previous.losses), y: previous.losses }] : [];
-        this.loss.update([...old, { name: "loss", style: 0, x: steps(run.losses), y: run.losses }], last);
+        const old = previous ? [{ name: textOf("run.before"), style: "old", x: steps(previous.losses), y: previous.losses }] : [];
+        this.loss.update([...old, { name: textOf("loss"), style: 0, x: steps(run.losses), y: run.losses }], last);
         const measured = run.accuracy.map((entry) => entry.step);
-        this.accuracy.update([{ name: "symbols", style: 0, x: measured, y: run.accuracy.map((entry) => entry.symbols) },
-                              { name: "sequences", style: 1, x: measured, y: run.accuracy.map((entry) => entry.sequences) }], last);
+        this.accuracy.update([{ name: textOf("symbols"), style: 0, x: measured, y: run.accuracy.map((entry) => entry.symbols) },
+                              { name: textOf("sequences"), style: 1, x: measured, y: run.accuracy.map((entry) => entry.sequences) }], last);
         this.norms.update(layerLines(run.norms), last);
     }
 
     refreshCommand() {
         const why = whyNoCommand(this.run);
         this.place("command").textContent = why ? "" : commandOf(this.run.settings);
-        this.place("command-note").textContent = why || (this.run.ended
-            ? `The command prints parameters_crc32c=${this.crc.toString(16).padStart(8, "0")}, as this page does.`
-            : `After step ${this.run.settings.steps} the command prints the same parameters_crc32c as this page.`);
+        say(this.place("command-note"), ...(why || (this.run.ended
+            ? ["terminal.same", { crc: this.crc.toString(16).padStart(8, "0") }]
+            : ["terminal.later", { step: this.run.settings.steps }])));
     }
 
     refreshButtons() {
         const running = Boolean(this.run?.running), ended = Boolean(this.run?.ended);
-        buttonOf(this.root, "run").textContent = running ? "Pause" : this.run?.step ? "Continue" : "Run";
+        say(buttonOf(this.root, "run"), running ? "pause" : this.run?.step ? "continue" : "run");
         setDisabled(buttonOf(this.root, "run"), ended);
         setDisabled(buttonOf(this.root, "step"), ended || running);
     }
