@@ -27,7 +27,7 @@ uint32_t th_crc32c_plain(uint32_t crc, const void *bytes, size_t n)
 
 #if defined(__x86_64__)
 
-#define FOR_INSTRUCTION __attribute__((target("sse4.2")))
+#define FOR_INSTRUCTION __attribute__((target("sse4.2,crc32")))
 
 static bool has_instruction(void)
 {
