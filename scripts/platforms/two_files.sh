@@ -1,9 +1,11 @@
 #!/bin/sh
 # two_files.sh [--build DIR] [COMPILER...]: builds the two files of scripts/amalgamate.sh as a program does, with each compiler, and tests
 # them. The default is every gcc and clang that is installed. For each compiler the script checks that
-#   - the front end has no warning about the source in C11 and C17, and about the header in C++17
+#   - the front end has no warning about the source in C11 and C17, and about the header in C++17, of the core and of both libraries
 #   - the example examples/two_files trains to the same checksum with all instruction sets, with one, and with parts left out
 #   - for 32-bit processors (-m32) it trains to the checksum of x86-64 without fused multiply-add, if the compiler has the files for it
+#   - with the files of both libraries, examples/two_files/write.c trains, writes a GGUF file and continues a text, and the program
+#     language_model trains and samples (if jansson and utf8proc are installed)
 #   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt).
 # Prints compile times and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
 set -eu
@@ -32,6 +34,7 @@ fi
 mkdir -p "$build"
 files=$build/files
 "$root/scripts/amalgamate.sh" "$files" 2>/dev/null
+"$root/scripts/amalgamate.sh" --models "$files/both" 2>/dev/null
 
 say() {
     printf '== %s: %s\n' "$compiler" "$*"
@@ -48,14 +51,35 @@ checks() {
     "$@" >"$build/said" 2>&1 && [ ! -s "$build/said" ] || { head -n 20 "$build/said"; fail "$what"; }
 }
 
+has_models() {
+    printf '#include <jansson.h>\n#include <utf8proc.h>\nint main(void) { return 0; }\n' |
+        "$compiler" -x c - -ljansson -lutf8proc -o "$build/needed" 2>"$build/said"
+}
+
+# warnings FOLDER
 warnings() {
     for standard in c11 c17; do
         checks "warnings in $standard" "$compiler" -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Wconversion -fsyntax-only \
-            "$files/tapehead.c"
+            "$1/tapehead.c"
     done
-    checks "warnings in C++17" "$compiler" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -fsyntax-only -include "$files/tapehead.h" \
+    checks "warnings in C++17" "$compiler" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -fsyntax-only -include "$1/tapehead.h" \
         /dev/null
-    say "no warnings"
+    say "no warnings in $1"
+}
+
+# Both libraries: one instruction set, because the other functions compile the others.
+models() {
+    folder=$build/$compiler-models
+    mkdir -p "$folder"
+    checks "compiling both libraries" "$compiler" -O2 -march=native -DTAPEHEAD_NATIVE -c "$files/both/tapehead.c" -o "$folder/tapehead.o"
+    "$compiler" -O2 -I"$files/both" "$root/examples/two_files/write.c" "$folder/tapehead.o" -o "$folder/write" -ljansson -lutf8proc -lm -lpthread
+    (cd "$folder" && TAPEHEAD_GEMM=native ./write) || fail "examples/two_files/write.c fails"
+    "$compiler" -O2 -D_GNU_SOURCE -I"$root/include" -I"$root/examples" -I"$root/programs" "$root"/programs/language_model/*.c \
+        "$folder/tapehead.o" -o "$folder/language_model" -ljansson -lutf8proc -lm -lpthread
+    rm -rf "$folder/run"
+    "$folder/language_model" train "$root/ARCHITECTURE.md" "$folder/run" --steps 20 >"$folder/said" 2>&1 || { cat "$folder/said"; fail "language_model train fails"; }
+    "$folder/language_model" sample "$folder/run" >"$folder/said" 2>&1 || { cat "$folder/said"; fail "language_model sample fails"; }
+    say "both libraries: $(size "$folder/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code, language_model trains and samples"
 }
 
 # example NAME OPTION...: compiles the example with these options and trains it. Prints the seconds and bytes of code.
@@ -81,7 +105,11 @@ quick_tests() {
 }
 
 for compiler; do
-    warnings
+    warnings "$files"
+    if has_models; then
+        warnings "$files/both"
+        models
+    fi
     example all
     example native -march=native -DTAPEHEAD_NATIVE
     example smallest -Os -ffunction-sections -fdata-sections -DTAPEHEAD_NO_BASELINE -DTAPEHEAD_NO_AVX512 -DTAPEHEAD_NO_EXPORT \
