@@ -189,7 +189,7 @@ bool th_jinja_contains(th_jinja_run *run, th_jinja_value container, th_jinja_val
         if (item.kind != TH_JINJA_STRING)
             return th_jinja_fail(run, "'in' needs a str in a str; it has a %s", th_jinja_type(item)), false;
         const th_jinja_string *text = container.string, *part = item.string;
-        return th_jinja_step(run, text->count / 16) &&
+        return th_jinja_step(run, text->count / 4) &&
                (part->count == 0 || memmem(text->bytes, text->count, part->bytes, part->count) != NULL);
     }
     if (container.kind == TH_JINJA_DICT)

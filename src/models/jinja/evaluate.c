@@ -99,7 +99,7 @@ static th_jinja_value slice(th_jinja_run *run, th_jinja_value object, int64_t be
     const int64_t count = (int64_t)(text ? th_jinja_length(object.string) : object.list->count);
     int64_t i = begin == INT64_MIN ? (backwards ? count - 1 : 0) : clamp_bound(begin, count, backwards);
     const int64_t stop = end == INT64_MIN ? (backwards ? -1 : count) : clamp_bound(end, count, backwards);
-    if (!th_jinja_step(run, text ? object.string->count / 16 : 1))
+    if (!th_jinja_step(run, text ? object.string->count / 4 : 1))
         return object;
     if (text && step == 1)
         return part_of_string(run, object.string, i, stop);

@@ -300,7 +300,7 @@ static th_jinja_value filter_length(th_jinja_run *run, th_jinja_value value, con
         return value;
     if (value.kind == TH_JINJA_UNDEFINED)
         return th_jinja_int(0);
-    if (value.kind == TH_JINJA_STRING && th_jinja_step(run, value.string->count / 16))
+    if (value.kind == TH_JINJA_STRING && th_jinja_step(run, value.string->count / 4))
         return th_jinja_int((int64_t)th_jinja_length(value.string));
     if (th_jinja_is_sequence(value))
         return th_jinja_int((int64_t)value.list->count);

@@ -120,7 +120,7 @@ static th_jinja_value call_split(th_jinja_run *run, const th_jinja_method *metho
     th_jinja_value argument[2];
     int64_t most = -1;
     if (!th_jinja_bind(run, "split", "sep=,maxsplit=", given, argument) ||
-        !read_count(run, "split", argument[1], &most) || !th_jinja_step(run, method->self.string->count / 16))
+        !read_count(run, "split", argument[1], &most) || !th_jinja_step(run, method->self.string->count / 4))
         return th_jinja_undefined();
     const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_LIST, 0);
     const bool none =
@@ -153,7 +153,7 @@ static th_jinja_value call_partition(th_jinja_run *run, const th_jinja_method *m
     const char *found = backwards ? find_last(text->bytes, end, separator)
                                   : memmem(text->bytes, text->count, separator->bytes, separator->count);
     const th_jinja_value list = th_jinja_list_of(run, TH_JINJA_TUPLE, 3);
-    if (!th_jinja_step(run, text->count / 16))
+    if (!th_jinja_step(run, text->count / 4))
         return list;
     const char *first = found ? found : backwards ? text->bytes : end;
     const char *after = found ? found + separator->count : first;
@@ -231,7 +231,7 @@ static th_jinja_value call_find(th_jinja_run *run, const th_jinja_method *method
 {
     const th_jinja_string *text = method->self.string, *part;
     const bool backwards = method->name->bytes[0] == 'r';
-    if (!bind_strings(run, "find", "part", given, &part, 1) || !th_jinja_step(run, text->count / 16))
+    if (!bind_strings(run, "find", "part", given, &part, 1) || !th_jinja_step(run, text->count / 4))
         return th_jinja_undefined();
     if (part == NULL)
         return th_jinja_fail(run, "find needs a str");
@@ -247,7 +247,7 @@ static th_jinja_value call_find(th_jinja_run *run, const th_jinja_method *method
 static th_jinja_value call_count(th_jinja_run *run, const th_jinja_method *method, const th_jinja_arguments *given)
 {
     const th_jinja_string *text = method->self.string, *part;
-    if (!bind_strings(run, "count", "part", given, &part, 1) || !th_jinja_step(run, text->count / 16))
+    if (!bind_strings(run, "count", "part", given, &part, 1) || !th_jinja_step(run, text->count / 4))
         return th_jinja_undefined();
     if (part == NULL)
         return th_jinja_fail(run, "count needs a str");

@@ -46,7 +46,7 @@ static bool has_item(th_jinja_run *run, th_jinja_value object, th_jinja_value ke
         *item = object.list->item[index];
         return true;
     }
-    if (object.kind == TH_JINJA_STRING && is_index && th_jinja_step(run, object.string->count / 16) &&
+    if (object.kind == TH_JINJA_STRING && is_index && th_jinja_step(run, object.string->count / 4) &&
         find_index(&index, th_jinja_length(object.string))) {
         const size_t at = th_jinja_byte_of(object.string, (size_t)index);
         const th_jinja_string rest = {.bytes = object.string->bytes + at, .count = object.string->count - at};

@@ -38,6 +38,8 @@ void th_jinja_write_format(th_jinja_run *run, const char *format, ...)
 {
     char text[200] = "";
     va_list arguments;
+    if (!th_jinja_step(run, 16)) /* formatting takes as long */
+        return;
     va_start(arguments, format);
     th_append_arguments(text, sizeof text, format, arguments);
     va_end(arguments);

@@ -117,6 +117,22 @@ START_TEST(limits)
         {"{% set n = namespace(x=[], y=[]) %}" SHORT "{% set n.x = [n.x] %}{% set n.y = [n.y] %}{% endfor %}"
          "{{ n.x == n.y }}",
          "nested too deep"},
+        {"{% macro f(x) %}{{ f(x ~ x) }}{% endmacro %}{{ f('a') }}", "the template needs"},
+        {"{% macro f() %}{{ caller() }}{% endmacro %}{% macro g() %}{% call f() %}{{ g() }}{% endcall %}{% endmacro %}"
+         "{{ g() }}",
+         "nested deeper than"},
+        {"{{ ('a' * 1000000).replace('', 'b' * 1000) }}", "the template"},
+        {"{{ 'a' | center(1000000000) }}", "steps"},
+        {"{{ 'a\nb' | indent(1000000000) }}", "steps"},
+        {"{% set s = 'ab' * 100000 %}" LOOP "{% if s.replace('a', 'bb') or 'ac' in s or s | length %}{% endif %}"
+         "{% endfor %}",
+         "the template"},
+        {"{% set l = range(9999) | list %}" LOOP "{% if l | join or l | tojson or -1 in l or l | sort %}{% endif %}"
+         "{% endfor %}",
+         "steps"},
+        {"{% set n = namespace(d={}) %}" LOOP "{% set n.d = dict(n.d, **{'k' ~ a: a}) %}{% endfor %}", "steps"},
+        {"{% set s %}" LOOP LOOP "xxxxxxxx{% endfor %}{% endfor %}{% endset %}", "the template"},
+        {"{{ (-9223372036854775807 - 1) // -1 }}", "an integer is too large"},
         {"{{ 2 ** 99 }}", "an integer is too large"},
         {"{{ range(100001) }}", "a range may have"},
     };
