@@ -95,11 +95,13 @@ static const char *find_kind(const rendering *r, const th_text *text)
 {
     th_context *ctx = r->chat->ctx;
     const char *name = NULL;
+    th_chat_conversation c = *r->conversation;
+    c.all_thoughts = false; /* of which the template does not know */
     for (int i = 0; name == NULL && th_chat_kind_name(i); i++) {
         th_jinja_result written = {0};
         th_chat_template *chat =
             th_chat_template_of_kind(ctx, th_chat_find_kind(th_chat_kind_name(i)), r->chat->bos, r->chat->eos);
-        if (chat && th_chat_render(chat, r->conversation, false, &written) == TH_OK &&
+        if (chat && th_chat_render(chat, &c, false, &written) == TH_OK &&
             written.text.count == text->count && memcmp(written.text.bytes, text->bytes, text->count) == 0)
             name = th_chat_kind_name(i);
         th_error_clear(ctx);
