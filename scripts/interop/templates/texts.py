@@ -1,9 +1,11 @@
 """Chat templates for comparisons with transformers: texts gathered from packages, and conversations.
 
-A text is a string that has the tags of a template: a file *.jinja, or a string in a Python file, of a wheel or a source
-archive of PyPI. The texts are not kept in this repository."""
+A text is a string that has the tags of a template: a file *.jinja, or a string in a file of Python, JavaScript, TypeScript
+or C++, of an archive: a wheel, a source archive of PyPI, or what git archive makes. The texts are not kept in this
+repository."""
 import ast
 import pathlib
+import re
 import tarfile
 import zipfile
 
@@ -84,9 +86,28 @@ def strings_of(source):
             yield text
 
 
+STRING = r'''"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`'''
+STRINGS = re.compile(rf"(?:{STRING})(?:\s*\+?\s*(?:{STRING}))*", re.DOTALL)
+RAW = re.compile(r'R"([^()\s]{0,16})\((.*?)\)\1"', re.DOTALL)
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\n|.)", re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
+
+
+def strings_of_c(source):
+    """Yields the strings of a file of JavaScript or C++, with adjacent ones joined."""
+    def unescape(match):
+        text = match.group(1)
+        return chr(int(text[1:], 16)) if len(text) > 2 else ESCAPES.get(text, text)
+    for group in STRINGS.finditer(source):
+        yield "".join(ESCAPE.sub(unescape, one.group(0)[1:-1])
+                      for one in re.finditer(STRING, group.group(0), re.DOTALL))
+    for raw in RAW.finditer(source):
+        yield raw.group(2)
+
+
 def members(path):
     """Yields the names and contents of an archive's files that may have templates."""
-    wanted = (".jinja", ".py", ".jinja2")
+    wanted = (".jinja", ".py", ".jinja2", ".js", ".ts", "test-chat-template.cpp", "test-chat.cpp")
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -105,7 +126,7 @@ def gather(folder):
     for path in sorted(pathlib.Path(folder).iterdir()):
         for name, data in members(path):
             text = data.decode("utf-8", "replace")
-            texts = strings_of(text) if name.endswith(".py") else [text]
+            texts = (strings_of(text) if name.endswith(".py") else [text] if ".jinja" in name else strings_of_c(text))
             for one in texts:
                 if is_template(one):
                     found.setdefault(one, f"{path.name.split('-')[0]}: {name}")
