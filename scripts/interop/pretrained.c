@@ -1,6 +1,7 @@
 /* pretrained FOLDER MODEL DTYPE [EXPORT [FAMILY]]: runs a model that transformers saved. Reads tokens and targets (B, T); writes
  * logits (B, T, V), loss and the gradient of every parameter. With EXPORT, also exports the model to that folder,
- * as FAMILY if it is given. */
+ * as FAMILY if it is given.
+ * pretrained FOLDER MODEL options: reads config.json only. */
 #include "driver.h"
 
 int main(int argc, char **argv)
@@ -8,8 +9,14 @@ int main(int argc, char **argv)
     if (argc < 4 || argc > 6)
         return 2;
     const char *folder = argv[1];
+    const bool only_options = strcmp(argv[3], "options") == 0;
     const bool wide = strcmp(argv[3], "float64") == 0;
     th_context *ctx = th_context_new(&(th_context_options){.default_dtype = wide ? TH_FLOAT64 : TH_FLOAT32});
+    th_language_model_options read;
+    if (only_options && th_pretrained_options(ctx, argv[2], &read))
+        driver_check(ctx);
+    if (only_options)
+        return 0;
     th_module *model = th_language_model_from_pretrained(ctx, argv[2]);
     driver_check(ctx);
     th_set_training(ctx, false);

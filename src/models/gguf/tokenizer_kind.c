@@ -34,7 +34,7 @@ static bool is_missing(const json_t *part)
     return part == NULL || json_is_null(part);
 }
 
-/* Whether the pre-tokenizer does not divide a text in which every space is U+2581: there is none, or it is Gemma's. */
+/* Whether the pre-tokenizer keeps a text together in which every space is U+2581: it is missing, or Gemma's. */
 static bool keeps_text(const json_t *pre_tokenizer)
 {
     return is_missing(pre_tokenizer) ||
