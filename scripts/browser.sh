@@ -2,7 +2,8 @@
 # browser.sh [--pictures DIR] [TEST...]: tests the pages of th_tape_write_html in headless Chromium, without a network.
 # Builds programs into build/browser, which write the pages, and runs the tests teaching/browser/test_NAME.py. Each test opens
 # pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
-# The tests `class` and `exercises` open the class's page, which class.sh builds into build-class.
+# The tests `class`, `first` and `exercises` open the class's page, which class.sh builds into build-class. The test `site` walks all links of the
+# site, which site.sh writes with this page.
 # --pictures DIR   also writes screenshots: light, dark, narrow, printed. docs/looking-inside.md has one of them, docs/images/tape_page.png:
 #                  browser.sh --pictures DIR look, and copy DIR/tape_page.png
 # Installs Debian's chromium, chromium-driver and python3-selenium.
@@ -55,9 +56,15 @@ mkdir "$pages"
 # -- the class's page --
 
 case " $* " in
-*" class "* | *" exercises "*)
+*" class "* | *" first "* | *" exercises "* | *" site "*)
     class=${TAPEHEAD_CLASS_BUILD:-$root/build-class}
     "$root/scripts/class.sh" --build "$class" build >/dev/null
+    case " $* " in
+    *" site "*)
+        "$root/scripts/site.sh" --build "$build" --class "$class/teaching/class/class.html" "$build/pages-of-the-site" >/dev/null
+        export TAPEHEAD_SITE="$build/pages-of-the-site"
+        ;;
+    esac
     export TAPEHEAD_CLASS="$class/teaching/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
     ;;
 esac

@@ -107,22 +107,46 @@ void th_crop_sizes(int ndim, int64_t *size, int64_t limit)
     }
 }
 
-void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
+/* Writes the elements in row-major order: bits, float32 or float64. */
+static void put_elements(FILE *file, const th_array *array, const char *type)
+{
+    const bool single = strcmp(type, "float32") == 0, bits = strcmp(type, "bits") == 0;
+    unsigned char byte = 0;
+    th_base64 b = {.file = file};
+    th_iterator iterator;
+    if (th_iterator_build_row_major(&iterator, array, 0, NULL)) {
+        th_iterator_position position;
+        th_iterator_seek(&iterator, 0, &position);
+        for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position)) {
+            const double value = th_number_read(array->dtype, position.address[0]);
+            byte = (unsigned char)((i % 8 ? byte : 0) | (value != 0) << i % 8);
+            if (!bits)
+                put_element(&b, value, single);
+            else if (i % 8 == 7 || i == iterator.numel - 1)
+                th_base64_put(&b, &byte, 1);
+        }
+    }
+    th_base64_end(&b);
+}
+
+static void put_array(FILE *file, const th_array *array, int64_t limit, const char *type)
 {
     th_array shown = *array;
     th_crop_sizes(shown.ndim, shown.size, limit);
-    const bool single = array->dtype == TH_FLOAT32 || array->dtype == TH_BOOL;
     fputs("{\"shape\":", file);
     th_put_json_sizes(file, shown.ndim, shown.size);
-    fprintf(file, ",\"type\":\"%s\",\"data\":\"", single ? "float32" : "float64");
-    th_base64 b = {.file = file};
-    th_iterator iterator;
-    if (th_iterator_build_row_major(&iterator, &shown, 0, NULL)) {
-        th_iterator_position position;
-        th_iterator_seek(&iterator, 0, &position);
-        for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-            put_element(&b, th_number_read(array->dtype, position.address[0]), single);
-    }
-    th_base64_end(&b);
+    fprintf(file, ",\"type\":\"%s\",\"data\":\"", type);
+    put_elements(file, &shown, type);
     fputs("\"}", file);
+}
+
+void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
+{
+    const bool single = array->dtype == TH_FLOAT32 || array->dtype == TH_BOOL;
+    put_array(file, array, limit, single ? "float32" : "float64");
+}
+
+void th_put_json_bits(FILE *file, const th_array *array, int64_t limit)
+{
+    put_array(file, array, limit, "bits");
 }

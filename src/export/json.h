@@ -21,5 +21,7 @@ void th_crop_sizes(int ndim, int64_t *size, int64_t limit);
 /* Writes an array as an object: the shape that is shown, the type, and the elements as base64. An array with more than
  * `limit` elements is cropped. bool is written as float32, and other types that are not floating as float64. */
 void th_put_json_array(FILE *file, const th_array *array, int64_t limit);
+/* As th_put_json_array for an array of bool, with 8 elements in each byte: the first one is bit 0. */
+void th_put_json_bits(FILE *file, const th_array *array, int64_t limit);
 
 #endif

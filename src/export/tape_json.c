@@ -7,6 +7,7 @@
 
 #include "autograd/frame.h"
 #include "export/json.h"
+#include "ops/shared/attention.h"
 #include "tensor/format.h"
 #include "tensor/strided_iterator.h"
 
@@ -154,10 +155,64 @@ static void put_operands(FILE *file, const char *key, const int64_t *id, int cou
     th_put_json_sizes(file, count, id);
 }
 
+enum { STORED_SCORES = 1 << 14 }; /* the viewer computes the matrices of attention with more scores, if it can */
+
+/* Returns whether the page has all elements of an array. */
+static bool is_whole(const th_page *page, const th_array *array)
+{
+    th_array shown = *array;
+    th_crop_sizes(shown.ndim, shown.size, page->limit);
+    return array->given && th_array_numel(&shown) == th_array_numel(array);
+}
+
+/* Returns whether a fused node's scores are products of Q and K alone, and the page has Q, K, V and dO, so that the viewer
+ * can compute the matrices of its attention. */
+static bool can_compute(const th_page *page, int64_t index)
+{
+    const th_node *node = th_listing_node(&page->listing, index);
+    const th_attention_inside *a = page->attention[index];
+    if (!th_node_is(node, "scaled_dot_product_attention") || th_array_numel(&a->scores) <= STORED_SCORES)
+        return false;
+    const th_attention_attributes *attributes = node->attributes;
+    const th_tensor_impl *sums = th_node_output(node, TH_ATTENTION_LOG_SUM_EXP)->tensor;
+    th_array gradient;
+    if (attributes->soft_cap != 0 || th_node_input(node, TH_ATTENTION_ADDITIVE)->tensor ||
+        th_node_input(node, TH_ATTENTION_ALIBI)->tensor || (sums && th_listing_gradient(sums, &gradient)))
+        return false;
+    for (int i = TH_ATTENTION_Q; i <= TH_ATTENTION_V; i++) {
+        const th_array input = th_tensor_array(th_node_input(node, i)->tensor);
+        if (!is_whole(page, &input))
+            return false;
+    }
+    return !a->dweights.given ||
+           (th_listing_gradient(th_node_output(node, TH_ATTENTION_O)->tensor, &gradient) && is_whole(page, &gradient));
+}
+
+/* Writes a matrix that the viewer computes: its shape and type. */
+static void put_computed(FILE *file, const char *key, const th_array *array)
+{
+    put_key(file, key);
+    if (!array->given) {
+        fputs("null", file);
+        return;
+    }
+    fputs("{\"shape\":", file);
+    th_put_json_sizes(file, array->ndim, array->size);
+    fprintf(file, ",\"type\":\"%s\",\"computed\":true}", array->dtype == TH_FLOAT32 ? "float32" : "float64");
+}
+
+static void put_mask(FILE *file, const th_array *mask, int64_t limit)
+{
+    put_key(file, "mask");
+    if (mask->given)
+        th_put_json_bits(file, mask, limit);
+    else
+        fputs("null", file);
+}
+
 static void put_attention(const th_page *page, FILE *file, int64_t node)
 {
     const th_attention_inside *a = page->attention[node];
-    const int64_t limit = page->attention_limit;
     put_key(file, "attention");
     if (a == NULL) {
         fputs("null", file);
@@ -166,12 +221,17 @@ static void put_attention(const th_page *page, FILE *file, int64_t node)
     fprintf(file, "{\"heads\":%" PRId64, a->heads);
     put_key(file, "scale");
     th_put_json_number(file, a->scale);
-    put_array(file, "scores", &a->scores, limit);
-    put_array(file, "mask", &a->mask, limit);
-    put_array(file, "weights", &a->weights, limit);
+    const bool computed = can_compute(page, node);
+    const int64_t limit = computed ? INT64_MAX : page->attention_limit;
+    put_mask(file, &a->mask, limit);
     put_array(file, "dropped", &a->dropped, limit);
-    put_array(file, "dweights", &a->dweights, limit);
-    put_array(file, "dscores", &a->dscores, limit);
+    const char *const key[] = {"scores", "weights", "dweights", "dscores"};
+    const th_array *const array[] = {&a->scores, &a->weights, &a->dweights, &a->dscores};
+    for (int i = 0; i < 4; i++)
+        if (computed)
+            put_computed(file, key[i], array[i]);
+        else
+            put_array(file, key[i], array[i], limit);
     fputc('}', file);
 }
 
@@ -224,7 +284,7 @@ static void put_tokens(FILE *file, const th_html_options *options)
 
 void th_page_write_json(const th_page *page, FILE *file, const th_html_options *options)
 {
-    fputs("{\"version\":1,\"title\":", file);
+    fputs("{\"version\":2,\"title\":", file);
     th_put_json_string(file, options->title ? options->title : "Tape");
     put_text(file, "library", TAPEHEAD_VERSION);
     put_key(file, "backward");

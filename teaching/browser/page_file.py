@@ -17,6 +17,9 @@ def sections(path):
 
 def numbers(stored):
     """Returns the elements of an array as a list, in row-major order."""
+    if stored["type"] == "bits":
+        packed = base64.b64decode(stored["data"])
+        return [float(packed[i // 8] >> i % 8 & 1) for i in range(count(stored["shape"]))]
     elements = array.array("d" if stored["type"] == "float64" else "f", base64.b64decode(stored["data"]))
     if sys.byteorder == "big":
         elements.byteswap()

@@ -57,6 +57,21 @@ static th_status attention_page(th_context *ctx, const char *name, int64_t lengt
     return write_tape(ctx, name, (th_html_options){.title = name, .max_elements = 1 << 20, .max_differences = 64});
 }
 
+/* Attention of 4 query heads with 2 key heads and dropout, whose matrices the viewer computes. */
+static th_status write_grouped(th_context *ctx)
+{
+    enum { LENGTH = 80 };
+    const th_shape shape = TH_SHAPE(1, 4, LENGTH, 6), shared = TH_SHAPE(1, 2, LENGTH, 6);
+    th_tensor *o = th_scaled_dot_product_attention(
+        leaf(ctx, "queries", shape), leaf(ctx, "keys", shared), leaf(ctx, "values", shared),
+        &(th_attention_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25});
+    th_tensor *loss = th_sum(th_mul(o, th_randn(ctx, TH_FLOAT64, shape)), TH_ALL_AXES, NULL);
+    if (th_backward(loss, NULL))
+        return th_error_code(ctx);
+    return write_tape(ctx, "grouped.html",
+                      (th_html_options){.title = "Grouped heads", .max_elements = 1 << 20, .max_differences = 64});
+}
+
 /* Several uses of one tensor, broadcast axes, views, a leaf that the loss does not read. */
 static th_status write_rules(th_context *ctx)
 {
@@ -107,8 +122,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "browser_pages: no memory\n"), 1;
     th_keep_values(ctx, true);
     if (write_model(ctx) == TH_OK && attention_page(ctx, "fused.html", 5, 3, 0.2) == TH_OK &&
-        attention_page(ctx, "long.html", 512, 16, 0) == TH_OK && write_rules(ctx) == TH_OK &&
-        write_sections(ctx) == TH_OK && write_cropped(ctx) == TH_OK) {
+        attention_page(ctx, "long.html", 512, 16, 0) == TH_OK && write_grouped(ctx) == TH_OK &&
+        write_rules(ctx) == TH_OK && write_sections(ctx) == TH_OK && write_cropped(ctx) == TH_OK) {
         th_set_fusion(ctx, false);
         (void)attention_page(ctx, "composed.html", 5, 3, 0);
     }

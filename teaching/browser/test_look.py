@@ -148,9 +148,9 @@ class Look(browser.PageTest):
         self.open("rules.html")
         said = self.run_script(
             "const section = document.createElement('section'), script = document.createElement('script');"
-            "script.type = 'application/json'; script.textContent = '{\"version\": 2}'; section.append(script);"
+            "script.type = 'application/json'; script.textContent = '{\"version\": 9}'; section.append(script);"
             "document.body.append(section); openSection(script); return section.textContent")
-        self.assertIn("This tape cannot be shown: the data has version 2, and this viewer reads version 1.", said)
+        self.assertIn("This tape cannot be shown: the data has version 9, and this viewer reads version 2.", said)
 
 
 if __name__ == "__main__":

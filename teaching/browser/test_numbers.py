@@ -61,6 +61,42 @@ class Numbers(browser.PageTest):
         self.assertGreater(compared, 3000)
         print(f"{compared} numbers of {len(browser.pages())} pages compared", flush=True)
 
+    def test_computed_matrices_of_attention(self):
+        """The viewer computes large matrices of attention. Here Python computes some rows again, from Q, K, V and dO."""
+        for name in ("long.html", "grouped.html"):
+            self.open(name)
+            data = page_file.sections(os.path.join(browser.PAGES, name))[0]
+            node = next(node for node in data["nodes"] if node["attention"])
+            inside = node["attention"]
+            self.assertTrue(inside["scores"]["computed"])
+            self.run_script("views[0].goTo(1e9)")
+            tensors = [data["tensors"][i] for i in node["inputs"][:3]] + [data["tensors"][node["outputs"][0]]]
+            heads = inside["heads"]
+            mask = page_file.numbers(inside["mask"])
+            dropped = inside["dropped"] and page_file.numbers(inside["dropped"])
+            queries, keys = inside["scores"]["shape"][-2:]
+            for head, i in ((0, 0), (heads - 1, 1), (heads - 1, queries // 2), (0, queries - 1)):
+                own = [[0, head * tensor["shape"][1] // heads] for tensor in tensors]
+                q, k, v = (page_file.matrix(tensor["value"], at) for tensor, at in zip(tensors[:3], own))
+                dout = page_file.matrix(tensors[3]["gradient"], own[3])
+                begin = (head * queries + i) * keys
+                seen = [mask[begin + j] for j in range(keys)]
+                dots = lambda row, rows: [sum(x * y for x, y in zip(row, other)) if s else 0 for other, s in zip(rows, seen)]
+                scores = [inside["scale"] * x for x in dots(q[i], k)]
+                exponentials = [math.exp(x) if s else 0 for x, s in zip(scores, seen)]
+                weights = [x / sum(exponentials) for x in exponentials]
+                dweights = dots(dout[i], v)
+                if dropped:
+                    factors = [dropped[begin + j] / weights[j] if weights[j] else 0 for j in range(keys)]
+                    self.assertLess(max(min(abs(f), abs(f - max(factors))) for f in factors), 1e-6, "a factor of dropout is not 0 or 1 / (1 - p)")
+                    dweights = [x * f for x, f in zip(dweights, factors)]
+                mean = sum(x * y for x, y in zip(weights, dweights))
+                dscores = [a * (d - mean) for a, d in zip(weights, dweights)]
+                for key, expected in (("scores", scores), ("weights", weights), ("dweights", dweights), ("dscores", dscores)):
+                    shown = self.run_script("const [key, begin, end] = arguments;"
+                                            "return [...numbersOf(views[0].attention.attention[key]).subarray(begin, end)]", key, begin, begin + keys)
+                    self.assertLess(max(abs(a - b) for a, b in zip(shown, expected)), 1e-9, f"{name}: {key}, head {head}, row {i}")
+
     def test_readout_of_a_heat_map(self):
         self.open("model.html")
         data = page_file.sections(os.path.join(browser.PAGES, "model.html"))[0]

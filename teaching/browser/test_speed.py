@@ -34,6 +34,15 @@ class Speed(browser.PageTest):
         print(f"first paint at T = 64: {min(paints):.0f} ms", flush=True)
         self.assertLess(min(paints), 1000 * FACTOR)
 
+    def test_size_and_start_at_512_tokens(self):
+        size = os.path.getsize(os.path.join(browser.PAGES, "long.html"))
+        self.open("long.html")
+        milliseconds = self.run_script("const page = performance.getEntriesByType('navigation')[0];"
+                                       "const begin = performance.now(); views[0].goTo(1e9); return page.loadEventEnd + performance.now() - begin")
+        print(f"T = 512: {size / 1e6:.1f} MB, loaded and complete after {milliseconds:.0f} ms", flush=True)
+        self.assertLess(size, 8e6)
+        self.assertLess(milliseconds, 2000 * FACTOR)
+
     def test_interaction_at_512_tokens(self):
         self.open("long.html")
         self.run_script(ATTENTION)

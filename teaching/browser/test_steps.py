@@ -49,6 +49,45 @@ class Steps(browser.PageTest):
                     self.assertIn("summed over", figure.text)
         self.assertIn("Backward is complete.", self.find(".sentence").text)
 
+    def test_start_of_backward_is_visible(self):
+        for name in ("rules.html", "attention_1.html"):
+            self.open(name)
+            data = page_file.sections(os.path.join(browser.PAGES, name))[0]
+            before = self.find(".sentence").text
+            self.find("[data-key=middle]").click()
+            self.assertEqual(self.position(), len(data["nodes"]) + 1)
+            self.assertNotEqual(self.find(".sentence").text, before)
+            self.assertIn("Backward begins at the loss.", self.find(".sentence").text)
+            first = next(i for i, node in enumerate(data["nodes"]) if node["order"] == 0)
+            self.assertIn(f"node {first}", self.find(".details h3").text)
+
+    def test_attention_comes_first(self):
+        self.window(1280, 720)
+        self.open("attention_1.html")
+        top, bottom = self.run_script("const box = document.querySelector('[data-kind=A]').getBoundingClientRect(); return [box.top, box.bottom]")
+        self.assertTrue(0 < top < bottom < 720, "the weights are not on the first screen")
+        self.assertIn("softmax", self.find(".details h3").text)
+
+    def test_nodes_show_names_and_numbers(self):
+        """A scalar's value appears when its node has run, and its gradient when backward has computed it."""
+        self.open("rules.html")
+        data = page_file.sections(os.path.join(browser.PAGES, "rules.html"))[0]
+        loss = next(i for i, node in enumerate(data["nodes"]) if data["tensors"][node["outputs"][0]]["name"] == "loss")
+        text = lambda: self.run_script("return [...document.querySelectorAll(`[data-node='${arguments[0]}'] text`)].map((t) => t.textContent)", loss)
+        value = page_file.numbers(data["tensors"][data["nodes"][loss]["outputs"][0]]["value"])[0]
+        self.run_script("views[0].goTo(0)")
+        self.assertEqual([line for line in text() if line.startswith(("value", "grad"))], [])
+        self.run_script("views[0].goTo(views[0].tape.forwardSteps - 1)")
+        self.run_script("views[0].goTo(1e9)")
+        shown = text()
+        self.assertEqual(shown[0], "loss = sum")
+        self.assertAlmostEqual(float(shown[1].removeprefix("value ")), value, delta=1e-3 * abs(value))
+        self.assertEqual(shown[2], "grad 1")
+        c = next(i for i, tensor in enumerate(data["tensors"]) if tensor["name"] == "c")
+        leaf = self.run_script("return [...document.querySelectorAll(`.leaf[data-tensor='${arguments[0]}'] text`)].map((t) => t.textContent)", c)
+        gradient = page_file.numbers(data["tensors"][c]["gradient"])[0]
+        self.assertAlmostEqual(float(leaf[2].removeprefix("grad ")), gradient, delta=1e-3 * abs(gradient))
+
     def test_steps_back_undo(self):
         self.open("rules.html")
         before = self.run_script(STATES)
@@ -81,7 +120,7 @@ class Steps(browser.PageTest):
         self.assertEqual(self.position(), start + 1)
         self.press(browser.Keys.END)
         self.assertEqual(set(self.run_script(STATES)), {"complete"})
-        for _ in range(40):
+        for _ in range(90):
             self.press(browser.Keys.TAB)
             if self.run_script("return document.activeElement.getAttribute('role')") == "treeitem":
                 break

@@ -81,6 +81,17 @@ static int numbers_of(const json_t *array, double *number, int most)
             byte[bytes++] = (unsigned char)(group >> (16 - 8 * i));
         ck_assert_int_lt(bytes, (int)sizeof byte - 3);
     }
+    if (strcmp(json_string_value(json_object_get(array, "type")), "bits") == 0) {
+        int64_t elements = 1;
+        size_t d;
+        const json_t *of_axis;
+        json_array_foreach (json_object_get(array, "shape"), d, of_axis)
+            elements *= json_integer_value(of_axis);
+        ck_assert_int_eq(bytes, (elements + 7) / 8);
+        for (; count < elements; count++)
+            number[count] = byte[count / 8] >> count % 8 & 1;
+        return count;
+    }
     const int element = single ? 4 : 8;
     ck_assert_int_eq(bytes % element, 0);
     for (; count < bytes / element; count++) {
@@ -134,7 +145,7 @@ START_TEST(values)
               *loss = total(th_mul(y, y));
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
     json_t *root = data_of(NULL);
-    ck_assert_int_eq(integer(root, "version"), 1);
+    ck_assert_int_eq(integer(root, "version"), 2);
     ck_assert(json_is_true(json_object_get(root, "backward")));
     same_elements(json_object_get(named(root, "x"), "value"), x);
     same_elements(json_object_get(named(root, "y"), "value"), y);
@@ -358,6 +369,41 @@ START_TEST(scores_of_attention)
             json_decref(root);
             th_tape_clear(ctx);
         }
+}
+END_TEST
+
+/* The page leaves out large matrices of attention that the viewer can compute: not with a soft cap, and not if Q is
+ * cropped. */
+START_TEST(computed_matrices)
+{
+    enum { LENGTH = 160, WIDTH = 2 };
+    static const struct {
+        double soft_cap;
+        int64_t max_elements;
+        bool computed;
+    } cases[] = {{0, LENGTH * WIDTH, true}, {2, LENGTH * WIDTH, false}, {0, LENGTH * WIDTH - 1, false}};
+    th_tensor *q = leaf("q", TH_SHAPE(1, 1, LENGTH, WIDTH));
+    th_tensor *o = th_scaled_dot_product_attention(
+        q, q, q,
+        &(th_attention_options){.soft_cap = cases[_i].soft_cap, .mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
+    ck_assert_int_eq(th_backward(total(th_mul(o, o)), NULL), TH_OK);
+    json_t *root = data_of(&(th_html_options){.max_elements = cases[_i].max_elements, .max_differences = -1});
+    size_t i;
+    const json_t *node, *inside = NULL;
+    json_array_foreach (json_object_get(root, "nodes"), i, node)
+        if (!json_is_null(json_object_get(node, "attention")))
+            inside = json_object_get(node, "attention");
+    static const char *const keys[] = {"scores", "weights", "dweights", "dscores"};
+    for (int k = 0; k < 4; k++) {
+        const json_t *array = json_object_get(inside, keys[k]);
+        ck_assert_int_eq(json_is_true(json_object_get(array, "computed")), cases[_i].computed);
+        ck_assert_int_eq(json_object_get(array, "data") == NULL, cases[_i].computed);
+    }
+    const json_t *mask = json_object_get(inside, "mask");
+    ck_assert_str_eq(json_string_value(json_object_get(mask, "type")), "bits");
+    if (cases[_i].computed)
+        ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(mask, "shape"), 3)), LENGTH);
+    json_decref(root);
 }
 END_TEST
 
@@ -601,6 +647,7 @@ int main(void)
     tcase_add_test(tests, attention);
     tcase_add_loop_test(tests, gradient_of_the_log_sum_exp, 0, 2);
     tcase_add_loop_test(tests, scores_of_attention, 0, 2);
+    tcase_add_loop_test(tests, computed_matrices, 0, 3);
     tcase_add_test(tests, hostile_names);
     tcase_add_test(tests, long_names);
     tcase_add_test(tests, several_sections);

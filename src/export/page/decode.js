@@ -9,9 +9,19 @@ function decodeBase64(base64) {
     return bytes;
 }
 
-/* Returns the numbers of an array. They are decoded at the first use. */
+/* Returns the truth values of packed bits as numbers, 8 in each byte. */
+function unpackBits(bytes, count) {
+    const numbers = new Float32Array(count);
+    for (let i = 0; i < count; i++) numbers[i] = (bytes[i >> 3] >> (i & 7)) & 1;
+    return numbers;
+}
+
+/* Returns the numbers of an array. They are decoded, or computed by array.compute, at the first use. */
 function numbersOf(array) {
-    if (!array.numbers) {
+    if (!array.numbers && array.compute) array.numbers = array.compute();
+    else if (!array.numbers && array.type === "bits")
+        array.numbers = unpackBits(decodeBase64(array.data), countOf(array.shape));
+    else if (!array.numbers) {
         const bytes = decodeBase64(array.data);
         array.numbers = array.type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
     }

@@ -1,17 +1,5 @@
 /* Draws the graph as SVG: boxes, edges, leaves and nodes. A step changes classes only (graph_states.js). */
 
-/* Divides the name of an operation into lines that fit into a node. */
-function nameLines(op) {
-    if (op.length <= LONG_NAME) return [op];
-    const end = op.lastIndexOf("_", LONG_NAME) + 1 || LONG_NAME;
-    return [op.slice(0, end), shorten(op.slice(end), LONG_NAME)];
-}
-
-/* Shortens a text to `length` characters. */
-function shorten(text, length) {
-    return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
-}
-
 /* Returns the path of an edge: down its producer's column, and then to its place above the consumer. */
 function edgePath(edge, unit, k) {
     const x0 = edge.from.x + NODE.width / 2,
@@ -44,8 +32,9 @@ function leafText(view, tensor, unit) {
 /* Draws a leaf beside the node that reads it. The text is in italics if an earlier node reads the same leaf. */
 function drawLeaf(view, graph, unit, tensor, k) {
     const count = unit.leaves.length,
-        height = LEAF.height;
-    const y = unit.rowY + unit.rowHeight / 2 + (k - count / 2) * (height + 3) + 1.5;
+        height = leafHeight(tensor);
+    const y =
+        unit.rowY + (unit.rowHeight - leavesHeight(unit.leaves)) / 2 + leavesHeight(unit.leaves.slice(0, k)) + LEAF.gap;
     const again = tensor.users[0].id < unit.nodes[0].id;
     const text = makeSvg("text", { x: graph.leafX + 7, y: y + 12.5 }, leafText(view, tensor, unit));
     const middle = y + height / 2,
@@ -77,8 +66,16 @@ function drawLeaf(view, graph, unit, tensor, k) {
             ),
             makeSvg("rect", { x: graph.leafX, y, width: LEAF.width, height, rx: 8 }),
             text,
+            isScalar(tensor) ? drawNumbers(graph.leafX + 7, y + 12.5) : null,
         ),
     ];
+}
+
+/* Draws the places of a scalar's value and gradient, below the line at y. */
+function drawNumbers(x, y) {
+    return ["value", "gradient"].map((kind, k) =>
+        makeSvg("text", { class: `scalar ${kind}`, x, y: y + (k + 1) * NUMBER_LINE }),
+    );
 }
 
 /* Draws the place of the sign that shows a node's state, at its upper right corner. */
@@ -94,7 +91,7 @@ function drawBadge() {
 function drawNode(view, unit) {
     const { node } = unit;
     const output = view.tape.tensors[node.outputs[0]];
-    const lines = nameLines(node.op),
+    const lines = titleLines(view.tape, node),
         bottom = unit.height - 7;
     return makeSvg(
         "g",
@@ -110,11 +107,13 @@ function drawNode(view, unit) {
         makeSvg("title", {}, `${node.op}, node ${node.id}, ${node.file || "?"}:${node.line}`),
         makeSvg("rect", { width: NODE.width, height: unit.height, rx: 7 }),
         lines.map((line, k) => makeSvg("text", { class: "op", x: 8, y: 16 + 14 * k }, line)),
-        makeSvg(
-            "text",
-            { class: "shape", x: 8, y: bottom },
-            shorten(output ? shapeText(output.shape, output.axes).replaceAll(" × ", " ") : "", 19),
-        ),
+        isScalar(output)
+            ? drawNumbers(8, 16 + 14 * (lines.length - 1))
+            : makeSvg(
+                  "text",
+                  { class: "shape", x: 8, y: bottom },
+                  shorten(output ? shapeText(output.shape, output.axes).replaceAll(" × ", " ") : "", 19),
+              ),
         drawBadge(),
     );
 }

@@ -15,6 +15,20 @@ function unitState(view, unit) {
     return ["", ""];
 }
 
+/* Shows the value and the gradient of a scalar at a position, as far as they are known. Returns them in words. */
+function refreshNumbers(view, element, tensor) {
+    const { tape, position } = view;
+    const node = tape.nodes[tensor.node];
+    const value = tensor.value && (!node || tape.hasRun(node, position)) ? numbersOf(tensor.value)[0] : null;
+    const gradient = tape.gradientAt(tensor, position);
+    const texts = {
+        value: value === null ? "" : `value ${shortNumber(value)}`,
+        gradient: gradient ? `grad ${shortNumber(numbersOf(gradient)[0])}` : "",
+    };
+    for (const [kind, text] of Object.entries(texts)) element.querySelector(`.${kind}`).textContent = text;
+    return Object.values(texts).filter(Boolean);
+}
+
 function refreshUnit(view, unit) {
     const { element } = unit;
     const [state, words] = unitState(view, unit);
@@ -22,10 +36,10 @@ function refreshUnit(view, unit) {
     element.classList.remove("current", "future", "done");
     if (state) element.classList.add(state);
     element.setAttribute("aria-selected", selected);
-    element.setAttribute(
-        "aria-label",
-        unit.box ? `module ${unit.box.path}, ${words}` : `node ${unit.node.id}, ${unit.node.op} ${words}`,
-    );
+    const output = unit.node && view.tape.tensors[unit.node.outputs[0]];
+    const numbers = isScalar(output) ? refreshNumbers(view, element, output) : [];
+    const name = unit.box ? `module ${unit.box.path}` : `node ${unit.node.id}, ${titleLines(view.tape, unit.node).join(" ")}`;
+    element.setAttribute("aria-label", [name, words, ...numbers].filter(Boolean).join(", "));
     element.querySelector(".state").textContent =
         state === "done" ? "✓" : state === "current" ? (view.tape.isBackward(view.position) ? "▲" : "▼") : "";
 }
@@ -54,7 +68,8 @@ function refreshGraph(view) {
             state = tape.gradientState(tensor, position);
         leaf.classList.toggle("done", state === "complete");
         leaf.setAttribute("aria-selected", view.selected.tensor === tensor);
-        leaf.setAttribute("aria-label", `${leaf.dataset.name}, gradient: ${state}`);
+        const numbers = isScalar(tensor) ? refreshNumbers(view, leaf, tensor) : [];
+        leaf.setAttribute("aria-label", [leaf.dataset.name, `gradient: ${state}`, ...numbers].join(", "));
     }
 }
 

@@ -3,7 +3,8 @@
  *
  * A unit is a node, or a closed box with all its nodes. Each unit has one place. */
 const NODE = { width: 132, height: 38, gapX: 16, gapY: 16 };
-const LEAF = { width: 118, height: 17 };
+const LEAF = { width: 118, height: 17, gap: 3 };
+const NUMBER_LINE = 14; /* the height of a line with a scalar's value or gradient */
 const LONG_NAME = 17; /* characters of an operation that fit into a line of a node */
 const BOX = { head: 26, foot: 8, inset: 6 };
 const OPEN_NODES = 40; /* a longer tape shows boxes inside boxes closed at first */
@@ -111,9 +112,50 @@ function chooseColumns(units) {
     return holders.length;
 }
 
+/* Divides the name of an operation into lines that fit into a node. */
+function nameLines(op) {
+    if (op.length <= LONG_NAME) return [op];
+    const end = op.lastIndexOf("_", LONG_NAME) + 1 || LONG_NAME;
+    return [op.slice(0, end), shorten(op.slice(end), LONG_NAME)];
+}
+
+/* Shortens a text to `length` characters. */
+function shorten(text, length) {
+    return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
+}
+
+/* Returns the lines of a node: "S = scale" if its result has a name, otherwise its operation. */
+function titleLines(tape, node) {
+    const name = tape.tensors[node.outputs[0]]?.name;
+    if (!name) return nameLines(node.op);
+    const title = `${name} = ${node.op}`;
+    return title.length <= LONG_NAME ? [title] : [`${shorten(name, LONG_NAME - 2)} =`, shorten(node.op, LONG_NAME)];
+}
+
+/* Returns true if the graph shows a tensor's number and not its shape. */
+function isScalar(tensor) {
+    return Boolean(tensor) && countOf(tensor.shape) === 1;
+}
+
+/* Returns the height of a node: the lines of its name, and its shape or its two numbers. */
+function nodeHeight(tape, unit) {
+    if (!unit.node) return NODE.height;
+    const number = isScalar(tape.tensors[unit.node.outputs[0]]) ? NUMBER_LINE : 0;
+    return NODE.height + 14 * (titleLines(tape, unit.node).length - 1) + number;
+}
+
+function leafHeight(tensor) {
+    return LEAF.height + (isScalar(tensor) ? 2 * NUMBER_LINE : 0);
+}
+
+/* Returns the height of a unit's leaves. */
+function leavesHeight(leaves) {
+    return leaves.reduce((sum, tensor) => sum + leafHeight(tensor) + LEAF.gap, -LEAF.gap);
+}
+
 /* Returns the height of a unit's row. */
 function rowHeight(unit) {
-    return Math.max(unit.height, unit.box ? 0 : unit.leaves.length * (LEAF.height + 3) - 3);
+    return Math.max(unit.height, unit.box ? 0 : leavesHeight(unit.leaves));
 }
 
 /* Returns {units, boxes, edges, width, height} with all places in pixels. */
@@ -136,7 +178,7 @@ function layoutGraph(tape, tree, closed) {
             foot.height = y - foot.y;
             y += BOX.foot;
         } else {
-            unit.height = NODE.height + (unit.node?.op.length > LONG_NAME ? 14 : 0);
+            unit.height = nodeHeight(tape, unit);
             const height = rowHeight(unit);
             Object.assign(unit, {
                 x: left + unit.column * (NODE.width + NODE.gapX),

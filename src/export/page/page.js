@@ -22,7 +22,7 @@ class View {
         });
         this.tree = setLevels(moduleTree(tape.nodes), 0);
         this.closed = initiallyClosed(this.tree, tape.nodes.length);
-        this.selected = { node: tape.nodeAt(this.position) };
+        this.selected = { node: tape.nodes.find((node) => node.attention) || tape.nodeAt(this.position) };
     }
 
     /* Moves to a position, and selects its node. */
@@ -174,8 +174,8 @@ function buildView(root, tape) {
         makeHeader(view),
         make("div", { class: "control" }, makeStepBar(view), parts.sentence),
         makeTokens(view),
-        make("div", { class: "panes" }, parts.graph, parts.details),
         parts.attention,
+        make("div", { class: "panes" }, parts.graph, parts.details),
         makeParameters(view) || "",
         makeKeyHelp(),
     );
@@ -197,8 +197,8 @@ function openSection(script) {
     let json;
     try {
         json = JSON.parse(script.textContent);
-        if (json.version !== 1)
-            throw new Error(`the data has version ${json.version}, and this viewer reads version 1`);
+        if (json.version !== 2)
+            throw new Error(`the data has version ${json.version}, and this viewer reads version 2`);
     } catch (error) {
         root.append(
             make("p", { class: "tapehead-error", role: "alert" }, `This tape cannot be shown: ${error.message}.`),

@@ -44,7 +44,7 @@ function makeStepBar(view) {
     const middle = tape.backward
         ? make(
               "button",
-              { type: "button", class: "words", "data-key": "middle", click: move(tape.forwardSteps) },
+              { type: "button", class: "words", "data-key": "middle", click: move(tape.forwardSteps + 1) },
               "Start of backward",
           )
         : null;
@@ -104,8 +104,9 @@ function backwardSentence(tape, node) {
         const name = nameOf(tape, tape.tensors[node.inputs[c.input]]);
         return `${name} (${c.how})`;
     });
+    const begin = node.step === 0 ? "Backward begins at the loss. " : "";
     const result = targets.length ? `gives a gradient to ${joinNames(targets)}` : "gives no gradient";
-    return `Backward: node ${node.id}, ${node.op}, ${result}.`;
+    return `${begin}Backward: node ${node.id}, ${node.op}, ${result}.`;
 }
 
 /* Returns the sentence about a position. */

@@ -10,6 +10,7 @@ class Tape {
         this.backwardNodes = this.nodes.filter((node) => node.order >= 0).sort((a, b) => a.order - b.order);
         this.backwardNodes.forEach((node, step) => (node.step = step));
         this.backwardNodes.forEach((node) => this.collectContributions(node));
+        this.nodes.forEach((node) => computeAttention(this, node));
         this.forwardSteps = this.nodes.length;
         this.steps = this.forwardSteps + (this.backward ? this.backwardNodes.length : 0);
     }
