@@ -18,6 +18,7 @@
 #   mingw    for scripts/platforms/mingw.sh: a compiler for Windows, Wine, tools for Debian's source packages, make, CMake
 #   zig      for scripts/platforms/zig.sh: Python with virtual environments, cross compilers, QEMU, Wine
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
+#   site     for scripts/site.sh: pandoc, and the packages of demo
 #   release  for the archive of a release (scripts/platforms/release.sh): git, doxygen and python3
 #   root     for minimal roots of Debian (scripts/library/root.sh): debootstrap
 #   package  for Debian packages (scripts/platforms/deb.sh): git, debootstrap and diffoscope. The roots have all other tools
@@ -29,7 +30,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | mingw | zig | class | release | root | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | mingw | zig | class | site | release | root | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -208,6 +209,9 @@ has_valgrind() {
 has_doxygen() {
     doxygen --version
 }
+has_pandoc() { # with its interpreter of Lua
+    pandoc --version
+}
 has_git() {
     git --version
 }
@@ -374,6 +378,7 @@ for_test() {
     need strace has_strace strace
     need spin has_spin spin
     need cppcheck has_cppcheck cppcheck
+    need pandoc has_pandoc pandoc
 }
 for_audit() {
     for_test
@@ -404,6 +409,7 @@ for_browser() {
     need chromium-driver has_chromium_driver chromedriver
     need python3-selenium has_selenium /usr/bin/python3
     need fonts-dejavu-core has_fonts ""
+    need pandoc has_pandoc pandoc
 }
 for_tiles() {
     for_demo
@@ -458,6 +464,10 @@ for_class() {
     need dpkg-dev has_dpkg_source dpkg-source
     need pkg-config has_pkg_config pkg-config
     need librandom123-dev has_random123_of_gcc gcc
+}
+for_site() {
+    for_demo
+    need pandoc has_pandoc pandoc
 }
 for_release() {
     need git has_git git

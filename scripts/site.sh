@@ -40,6 +40,9 @@ done
 if [ -e "$folder" ] && [ ! -e "$folder/site.css" ] && [ -n "$(ls -A "$folder")" ]; then
     refuse "$folder exists, and is not a site that this script wrote"
 fi
+mkdir -p "$(dirname "$folder")"
+folder=$(cd "$(dirname "$folder")" && pwd)/$(basename "$folder")
+[ -z "$class" ] || class=$(readlink -f "$class")
 command -v pandoc >/dev/null || "$root/scripts/setup.sh" site
 
 work=$(mktemp -d)
@@ -152,9 +155,7 @@ if [ -z "$only" ]; then
     "$root/scripts/setup.sh" demo
     cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF >/dev/null
     programs=$(for file in $lessons; do basename "$file" .md | tr - _; done)
-    for program in $programs; do
-    
-    done
+    # shellcheck disable=SC2086 # a list of names
     cmake --build "$build" --parallel "$(nproc)" --target $programs >/dev/null
     mkdir "$work/site/tapes"
     for program in $programs; do
@@ -164,7 +165,6 @@ fi
 [ -z "$class" ] || cp "$class" "$work/site/class.html"
 
 rm -rf --one-file-system "$folder"
-mkdir -p "$(dirname "$folder")"
 chmod -R u=rwX,go=rX "$work/site"
 mv "$work/site" "$folder"
 print_written "$folder/index.html"

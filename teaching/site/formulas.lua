@@ -213,11 +213,13 @@ function formulas.block(text)
     return "<math display=\"block\"><mtable displaystyle=\"true\">" .. table.concat(rows) .. "</mtable></math>"
 end
 
--- Returns a word with an index, such as "dq_td," or "∂a_i/∂s_j", as MathML, or nil.
+-- Returns a word with an index or an exponent, such as "q_td," or "∂a_i/∂s_j" or "β1^t", as MathML; nil for another word.
 function formulas.word(text)
     local before, body, after = text:match("^(%(*)(.-)([.,;:)]*)$")
-    local base = body:match("^(%a+)_[%w(]") or body:match("^∂(%a+)_%w") or body:match("^(Σ)_%w")
-    if not base or not (base == "Σ" or name_of(base)) or FUNCTIONS[base] then return nil end
+    local first = characters(body)[1]
+    local base = body:match("^(%a+)_[%w(]") or body:match("^∂(%a+)_%w") or body:match("^(Σ)_%w") or
+        is_greek(first) and body:match("^" .. first .. "%d*[_^][%w(]") and first
+    if not base or not (base == "Σ" or base == first or name_of(base)) or FUNCTIONS[base] then return nil end
     return escape(before) .. "<math>" .. sequence(body) .. "</math>" .. escape(after)
 end
 

@@ -55,7 +55,7 @@ local function convert_code(block)
 end
 
 local function convert_word(word)
-    local math = word.text:find("_", 1, true) and formulas.word(word.text)
+    local math = word.text:find("[_^]") and formulas.word(word.text)
     return math and pandoc.RawInline("html", math)
 end
 
