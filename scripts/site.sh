@@ -153,7 +153,7 @@ if [ -z "$only" ]; then
         class=build-class/teaching/class/class.html
     fi
     "$root/scripts/setup.sh" demo
-    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF >/dev/null
+    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_ISAS=baseline >/dev/null
     programs=$(for file in $lessons; do basename "$file" .md | tr - _; done)
     # shellcheck disable=SC2086 # a list of names
     cmake --build "$build" --parallel "$(nproc)" --target $programs >/dev/null

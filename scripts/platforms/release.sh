@@ -1,9 +1,10 @@
 #!/bin/sh
-# release.sh [--output DIR] [--without-reference]: makes the archive that users download, tapehead-VERSION.tar.gz, and a file with
-# its SHA-256. The archive has all files of the commit, the core library as two files in examples/two_files (amalgamate.sh), and the
+# release.sh [--output DIR] [--without-reference] [--without-site]: makes the archive that users download, tapehead-VERSION.tar.gz, and
+# tapehead-class-VERSION.tar.gz: the class as a folder for a web server, with class.html (scripts/site.sh). Beside each is a file with its SHA-256. The archive has all files of the commit, the core library as two files in examples/two_files (amalgamate.sh), and the
 # generated reference of the headers in docs/reference. Building from it needs no git. Needs Python 3. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
 #   --output DIR         writes into this directory; the default is build-release/ in the checkout
 #   --without-reference  leaves out docs/reference and does not need doxygen
+#   --without-site       does not make the second archive, which needs emscripten and pandoc, and takes minutes
 # Fails if the checkout has changes that are not committed, if CHANGELOG.md has no section of the version with a date or has unreleased
 # lines, or if abi/releases.txt does not have this version and date, or has them with another commit.
 set -eu
@@ -11,7 +12,7 @@ set -eu
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
-output=$root/build-release reference=yes
+output=$root/build-release reference=yes site=yes
 while [ $# -gt 0 ]; do
     case $1 in
     --output)
@@ -20,6 +21,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --without-reference) reference= ;;
+    --without-site) site= ;;
     *) refuse "$1 is not an option" ;;
     esac
     shift
@@ -74,10 +76,22 @@ if [ -n "$reference" ]; then
     "$work/$name/docs/reference.sh" "$work/$name" "$work/$name/docs/reference"
 fi
 
-tar -C "$work" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(here log -1 --format=%ct)" \
-    -cf "$work/$name.tar" "$name"
-gzip -9n "$work/$name.tar"
+# pack NAME: makes NAME.tar.gz from this folder, and the file with its SHA-256.
+pack() {
+    tar -C "$work" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(here log -1 --format=%ct)" \
+        -cf "$work/$1.tar" "$1"
+    gzip -9n "$work/$1.tar"
+    (cd "$work" && sha256sum "$1.tar.gz" >"$1.tar.gz.sha256")
+}
+pack "$name"
+set -- "$name"
+if [ -n "$site" ]; then # built from the files of the archive
+    "$work/$name/scripts/site.sh" "$work/tapehead-class-$version" >/dev/null
+    pack "tapehead-class-$version"
+    set -- "$@" "tapehead-class-$version"
+fi
 mkdir -p "$output"
-(cd "$work" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
-mv "$work/$name.tar.gz" "$work/$name.tar.gz.sha256" "$output/"
-print_written "$output/$name.tar.gz" "$output/$name.tar.gz.sha256"
+for archive; do
+    mv "$work/$archive.tar.gz" "$work/$archive.tar.gz.sha256" "$output/"
+    print_written "$output/$archive.tar.gz" "$output/$archive.tar.gz.sha256"
+done

@@ -103,14 +103,14 @@ class Look(browser.PageTest):
                     self.picture(f"{name}_{theme}_{label}")
 
     def test_picture_of_the_page(self):
-        """Backward of softmax: docs/looking-inside.md has the picture as docs/images/tape_page.png."""
+        """Attention and its gradients: docs/looking-inside.md has the picture as docs/images/tape_page.png."""
         self.theme("light")
         self.window(1100, 976)
         self.open("attention_1.html")
         self.run_script("const view = views[0], node = view.tape.nodes.find((n) => n.attention);"
                         "view.goTo(view.tape.positionOf(node))")
         self.assertIn("Largest deviation", self.find(".details").text)
-        self.picture("tape_page", ".panes")
+        self.picture("tape_page", ".attention-panel")
 
     def test_names_for_screen_readers(self):
         self.open("model.html")

@@ -20,7 +20,7 @@ fail() {
 }
 # refuses SENTENCE: release.sh fails with this message and writes nothing.
 refuses() {
-    if scripts/platforms/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1; then
+    if scripts/platforms/release.sh --without-reference --without-site --output "$work/refused" >"$work/said" 2>&1; then
         fail "release.sh does not print: $1"
     fi
     grep -F -e "$1" "$work/said" >/dev/null || fail "release.sh does not print \"$1\", but $(cat "$work/said")"
@@ -48,9 +48,9 @@ git init -q
 commit "a release"
 
 echo "== the same bytes in another directory"
-scripts/platforms/release.sh --without-reference --output "$work/first" 2>"$work/said"
+scripts/platforms/release.sh --without-reference --without-site --output "$work/first" 2>"$work/said"
 git clone -q . "$work/other place"
-(umask 077 && "$work/other place/scripts/platforms/release.sh" --without-reference --output "$work/second" 2>"$work/said")
+(umask 077 && "$work/other place/scripts/platforms/release.sh" --without-reference --without-site --output "$work/second" 2>"$work/said")
 archive=tapehead-$version.tar.gz
 cmp "$work/first/$archive" "$work/second/$archive"
 (cd "$work/first" && sha256sum -c "$archive.sha256")
@@ -96,5 +96,5 @@ commit "no date"
 refuses "CHANGELOG.md has no section with a date of version $version"
 rm -rf .git
 status=0
-scripts/platforms/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1 || status=$?
+scripts/platforms/release.sh --without-reference --without-site --output "$work/refused" >"$work/said" 2>&1 || status=$?
 [ "$status" -eq 77 ] || fail "without git's folder release.sh returns $status"
