@@ -35,7 +35,7 @@ void register_cleanup(void (*at_exit)(void), void (*at_signal)(void))
 
 void block_signals(sigset_t *old_signals)
 {
-    sigset_t all_signals = {0};
+    sigset_t all_signals;
     sigfillset(&all_signals);
     pthread_sigmask(SIG_BLOCK, &all_signals, old_signals);
 }

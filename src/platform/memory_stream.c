@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <io.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Opens a file that vanishes when it is closed. */
@@ -27,10 +28,24 @@ static FILE *open_temporary_file(void)
     return file;
 }
 
+/* A file that a closed stream has left for the next one: a program that generates text opens one for each token. */
+static FILE *_Atomic spare;
+enum { MAX_SPARE = 1 << 20 }; /* the size of such a file */
+
 bool th_memory_open(th_memory_stream *s)
 {
-    *s = (th_memory_stream){.file = open_temporary_file()};
+    FILE *const left = atomic_exchange(&spare, NULL);
+    *s = (th_memory_stream){.file = left ? left : open_temporary_file()};
     return s->file != NULL;
+}
+
+/* Keeps the file for the next stream, or removes it. */
+static void give_back(FILE *file, bool reusable)
+{
+    FILE *none = NULL;
+    rewind(file);
+    if (!reusable || !atomic_compare_exchange_strong(&spare, &none, file))
+        fclose(file);
 }
 
 bool th_memory_close(th_memory_stream *s)
@@ -46,7 +61,7 @@ bool th_memory_close(th_memory_stream *s)
     }
     if (s->text)
         s->text[s->bytes] = 0;
-    fclose(s->file);
+    give_back(s->file, s->text && bytes <= MAX_SPARE);
     return s->text != NULL;
 }
 

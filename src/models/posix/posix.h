@@ -205,7 +205,7 @@ size_t th_posix_strftime(char *text, size_t size, const char *format, const stru
 #define signal th_posix_signal
 #define raise th_posix_raise
 #define sigset_t th_posix_signals
-#define sigfillset(set) ((void)(set))
+#define sigfillset(set) ((void)(*(set) = 0)) /* (a set has no content) */
 #undef pthread_sigmask
 #define pthread_sigmask th_posix_sigmask
 #define sysconf th_posix_sysconf
