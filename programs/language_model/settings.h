@@ -76,9 +76,9 @@ extern settings chosen;
 
 /* How conversations are written: the options of a variable with the members chat, template_variables and template_date. */
 #define TEMPLATE_OPTIONS(use)                                                                                          \
-    {"chat", "the chat template: a kind, a name of one of the model's templates, or plain (default: the model's)",       \
+    {"chat", "the chat template: a kind, a name of one of the model's templates, or plain (default: the model's)",     \
      .text = &(use).chat},                                                                                             \
-        {"template-variables", "of the chat template, as JSON: {\"enable_thinking\": false}",                           \
+        {"template-variables", "of the chat template, as JSON: {\"enable_thinking\": false}",                          \
          .text = &(use).template_variables},                                                                           \
     {                                                                                                                  \
         "template-date", "that the chat template writes, such as 2026-11-28 (default: today)",                         \

@@ -35,8 +35,7 @@ static void encode(th_context *ctx, const th_chat_template *chat, th_tokenizer *
 static void write_text(th_context *ctx, const th_chat_template *chat, const char *line, size_t bytes, bool prompt)
 {
     th_text text = {0};
-    const bool written =
-        th_chat_write_json(chat, line, bytes, &(th_chat_options){.prompt = prompt}, &text) == TH_OK;
+    const bool written = th_chat_write_json(chat, line, bytes, &(th_chat_options){.prompt = prompt}, &text) == TH_OK;
     json_t *shown = json_object();
     json_object_set_new(shown, written ? "text" : "error",
                         written ? json_stringn(text.bytes, text.count) : json_string(th_error_text(ctx)));

@@ -1,11 +1,12 @@
 /* Renders templates for the comparison with transformers (jinja.py). Each line of the input is
  * {"template": ..., "context": {...}, "now": seconds}; the answer is {"text": ..., "spans": [[begin, end], ...]}, or
- * {"error": ...}. */
+ * {"error": ...}. With the argument "kinds" it prints the templates of all kinds, as {"chatml": ..., ...}. */
 #define _POSIX_C_SOURCE 200809L /* getline */
 #include "models/jinja/jinja.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tapehead/models.h"
 
@@ -32,8 +33,28 @@ static json_t *render(th_context *ctx, const json_t *request)
     return answer;
 }
 
-int main(void)
+/* Prints the templates of all kinds. */
+static int print_kinds(void)
 {
+    th_context *ctx = th_context_new(NULL);
+    json_t *kinds = json_object();
+    for (int i = 0; th_chat_kind_name(i); i++) {
+        th_text text = {0};
+        if (th_chat_template_text_as(ctx, ".", th_chat_kind_name(i), &text) != TH_OK)
+            return EXIT_FAILURE;
+        json_object_set_new(kinds, th_chat_kind_name(i), json_stringn(text.bytes, text.count));
+        th_text_free(&text);
+    }
+    json_dumpf(kinds, stdout, 0);
+    json_decref(kinds);
+    th_context_free(ctx);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "kinds") == 0)
+        return print_kinds();
     char *line = NULL;
     size_t capacity = 0;
     for (ssize_t count; (count = getline(&line, &capacity, stdin)) > 0;) {

@@ -8,14 +8,20 @@ enum { MEMORY = 64 << 20 };
 static const th_jinja_limits limits = {.steps = 200000, .memory = 16 << 20, .output = 1 << 20};
 
 /* The variables of the cases in tests/fixtures/jinja. */
-static const char variables[] =
-    "{\"n\": 7, \"x\": 2.5, \"t\": true, \"z\": null, \"s\": \" Ab \\u00e9\\u65e5 \", \"w\": \"one two,three\", \"e\": \"\", "
-    "\"l\": [3, 1, 2], \"d\": {\"b\": 1, \"a\": [1, {\"c\": null}], \"items\": \"own\"}, \"q\": \"it's \\\"q\\\"\\n\\t\\\\\", "
-    "\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", "
-    "\"parameters\": {\"a\": 1}}}], \"add_generation_prompt\": true, \"messages\": [{\"role\": \"system\", \"content\": "
-    "\"Be brief.\"}, {\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": "
-    "[{\"id\": \"call00001\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}]}, {\"role\": \"tool\", \"content\": "
-    "\"x\", \"tool_call_id\": \"call00001\"}, {\"role\": \"assistant\", \"content\": \"<think>\\na\\n</think>\\n\\nyou\"}]}";
+static const char variables[] = "{\"n\": 7, \"x\": 2.5, \"t\": true, \"z\": null, \"s\": \" Ab \\u00e9\\u65e5 \", "
+                                "\"w\": \"one two,three\", \"e\": \"\", "
+                                "\"l\": [3, 1, 2], \"d\": {\"b\": 1, \"a\": [1, {\"c\": null}], \"items\": \"own\"}, "
+                                "\"q\": \"it's \\\"q\\\"\\n\\t\\\\\", "
+                                "\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"tools\": [{\"type\": \"function\", "
+                                "\"function\": {\"name\": \"f\", "
+                                "\"parameters\": {\"a\": 1}}}], \"add_generation_prompt\": true, \"messages\": "
+                                "[{\"role\": \"system\", \"content\": "
+                                "\"Be brief.\"}, {\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", "
+                                "\"content\": \"\", \"tool_calls\": "
+                                "[{\"id\": \"call00001\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": "
+                                "1}}}]}, {\"role\": \"tool\", \"content\": "
+                                "\"x\", \"tool_call_id\": \"call00001\"}, {\"role\": \"assistant\", \"content\": "
+                                "\"<think>\\na\\n</think>\\n\\nyou\"}]}";
 
 /* Renders and checks the result. */
 static th_status render(th_context *ctx, const th_jinja *program, const json_t *values, th_jinja_result *result)

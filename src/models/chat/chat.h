@@ -30,13 +30,13 @@ bool th_chat_append_kind(const th_chat_kind *kind, th_text *text);
 
 struct th_chat_template {
     th_context *ctx;
-    const char *kind;         /* a name of the table, or th_chat_jinja */
-    char *bos, *eos;          /* "" for a tokenizer without the token */
-    th_jinja *program;        /* writes conversations */
-    th_jinja *tool_program;   /* writes conversations with tools; NULL: program does */
-    char *stop;               /* what the program writes after an answer; NULL: eos, or nothing */
-    json_t *variables;        /* of the caller, an object; NULL: none */
-    time_t now;               /* for strftime_now */
+    const char *kind;       /* a name of the table, or th_chat_jinja */
+    char *bos, *eos;        /* "" for a tokenizer without the token */
+    th_jinja *program;      /* writes conversations */
+    th_jinja *tool_program; /* writes conversations with tools; NULL: program does */
+    char *stop;             /* what the program writes after an answer; NULL: eos, or nothing */
+    json_t *variables;      /* of the caller, an object; NULL: none */
+    time_t now;             /* for strftime_now */
 };
 
 /* The kind of templates that are not of the table. */
@@ -86,8 +86,8 @@ th_status th_chat_encode_text(const th_chat_template *chat, th_tokenizer *tokeni
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
 
 /* -- content.c -- */
-/* Checks the messages of an array, and joins contents that are parts with texts, unless the template is not of the table:
- * its program gets the parts. name: of the array. Returns false with a message in `problem`, which is empty if memory ran
+/* Checks the messages of an array. For a kind of the table it also joins contents that are parts with texts; other
+ * programs get the parts. name: of the array. Returns false with a message in `problem`, which is empty if memory ran
  * out. */
 bool th_chat_prepare(const th_chat_template *chat, json_t *messages, const char *name, char problem[TH_PROBLEM]);
 

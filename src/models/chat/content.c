@@ -78,8 +78,7 @@ static bool check_message(json_t *message, const char *place, char problem[TH_PR
     if (json_is_object(message))
         th_example_list_fields(message, fields);
     snprintf(problem, TH_PROBLEM, "%s must be like {\"role\": \"user\", \"content\": \"a text\"}; it %s %s", place,
-             json_is_object(message) ? "has" : "is",
-             json_is_object(message) ? fields : th_example_kind_name(message));
+             json_is_object(message) ? "has" : "is", json_is_object(message) ? fields : th_example_kind_name(message));
     return false;
 }
 

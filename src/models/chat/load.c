@@ -24,7 +24,7 @@ typedef struct folder {
     th_context *ctx;
     const char *path;
     char name[TH_MAX_PATH + 128]; /* of the file that is read */
-    th_text jinja, tool_jinja;   /* the template, and the one for conversations with tools; without bytes: none */
+    th_text jinja, tool_jinja;    /* the template, and the one for conversations with tools; without bytes: none */
 } folder;
 
 /* A file in memory. */
@@ -173,7 +173,7 @@ static bool read_template(folder *f, const configuration *config, const char *na
     return false;
 }
 
-/* Refuses an array of templates of which none has the usual name. */
+/* Refuses an array of templates if the template "default" is missing. */
 static bool check_names(const folder *f, const json_t *templates)
 {
     char list[300] = "", quoted[TH_QUOTED];
@@ -196,8 +196,8 @@ static bool read_templates(folder *f, const configuration *config, const char *n
 {
     if (name)
         return read_template(f, config, name, &f->jinja);
-    return read_template(f, config, tool_name, &f->tool_jinja) &&
-           read_template(f, config, usual_name, &f->jinja) && check_names(f, config->member[TEMPLATE]);
+    return read_template(f, config, tool_name, &f->tool_jinja) && read_template(f, config, usual_name, &f->jinja) &&
+           check_names(f, config->member[TEMPLATE]);
 }
 
 /* Reads the templates and the texts of tokens from a GGUF file. Returns false with the error pending. */
@@ -225,8 +225,8 @@ static bool read_folder(folder *f, configuration *config, const char *name)
 }
 
 /* Creates the template from what was read. */
-static th_chat_template *make_template(folder *f, const th_chat_kind *kind, const char *name, const configuration *config,
-                                       const configuration *map)
+static th_chat_template *make_template(folder *f, const th_chat_kind *kind, const char *name,
+                                       const configuration *config, const configuration *map)
 {
     char list[TH_CHAT_LIST], quoted[TH_QUOTED];
     const char *bos = token_of(config->member[BOS]), *eos = token_of(config->member[EOS]);

@@ -23,7 +23,8 @@ static const char *const reserved[] = {"messages", "tools", "add_generation_prom
 th_status th_chat_check_variables(th_context *ctx, const char *name, const json_t *variables)
 {
     if (!json_is_object(variables))
-        return th_fail(ctx, TH_ERROR_VALUE, name, "the variables must be an object, such as {\"enable_thinking\": false}");
+        return th_fail(ctx, TH_ERROR_VALUE, name,
+                       "the variables must be an object, such as {\"enable_thinking\": false}");
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (json_object_get(variables, reserved[i]))
             return th_fail(ctx, TH_ERROR_VALUE, name, "the variable %s is set by the library", reserved[i]);
@@ -96,13 +97,13 @@ static const char *find_kind(const rendering *r, const th_text *text)
     th_context *ctx = r->chat->ctx;
     const char *name = NULL;
     th_chat_conversation c = *r->conversation;
-    c.all_thoughts = false; /* of which the template does not know */
+    c.all_thoughts = false; /* only the kinds know this variable */
     for (int i = 0; name == NULL && th_chat_kind_name(i); i++) {
         th_jinja_result written = {0};
         th_chat_template *chat =
             th_chat_template_of_kind(ctx, th_chat_find_kind(th_chat_kind_name(i)), r->chat->bos, r->chat->eos);
-        if (chat && th_chat_render(chat, &c, false, &written) == TH_OK &&
-            written.text.count == text->count && memcmp(written.text.bytes, text->bytes, text->count) == 0)
+        if (chat && th_chat_render(chat, &c, false, &written) == TH_OK && written.text.count == text->count &&
+            memcmp(written.text.bytes, text->bytes, text->count) == 0)
             name = th_chat_kind_name(i);
         th_error_clear(ctx);
         th_chat_template_free(chat);
@@ -226,13 +227,14 @@ th_status th_chat_write(const th_chat_template *chat, const th_chat_message *mes
 {
     th_jinja_result written = {0};
     const th_status status = check_call(chat, text);
-    return status == TH_OK ? append_written(chat, th_chat_render_messages(chat, messages, count, options, false, &written),
-                                            &written, text)
-                           : status;
+    return status == TH_OK
+               ? append_written(chat, th_chat_render_messages(chat, messages, count, options, false, &written),
+                                &written, text)
+               : status;
 }
 
-th_status th_chat_write_json(const th_chat_template *chat, const char *json, size_t bytes, const th_chat_options *options,
-                             th_text *text)
+th_status th_chat_write_json(const th_chat_template *chat, const char *json, size_t bytes,
+                             const th_chat_options *options, th_text *text)
 {
     char problem[TH_PROBLEM];
     th_status status = check_call(chat, text);
@@ -278,8 +280,8 @@ static char *copy_tag(const th_chat_template *chat, const char *text)
 char *th_chat_find_stop(const th_chat_template *chat)
 {
     static const char mark[] = "zqxjkv";
-    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant",
-                                 "content", mark);
+    json_t *messages =
+        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant", "content", mark);
     json_t *variables = json_pack("{s:b}", "enable_thinking", 0); /* SmolLM 3 then needs no system message */
     const th_chat_conversation conversation = {.messages = messages, .variables = variables};
     th_jinja_result written = {0};

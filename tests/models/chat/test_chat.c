@@ -419,9 +419,11 @@ START_TEST(refused_lines)
          "message 1 of \"messages\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it is a number",
          TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [7]}]}", "must be like", TH_ERROR_VALUE},
-        {"{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "nothing in this example counts", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "nothing in this example counts",
+         TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"bot\", \"content\": \"a\"}]}",
-         "line 7: chat_write: the chat template chatml, line 9, column 28: the template refuses the conversation: message "
+         "line 7: chat_write: the chat template chatml, line 9, column 28: the template refuses the conversation: "
+         "message "
          "1: the role is \"bot\"; it must be system, user, assistant or tool",
          TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "nothing in this example counts",

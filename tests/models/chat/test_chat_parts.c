@@ -184,8 +184,9 @@ static void check_named(const char *name, bool with_tools, const char *wanted)
     if (with_tools) { /* instruction data chooses in the same way */
         th_token_list tokens = {0};
         th_text marks = {0};
-        static const char line[] = "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": "
-                                   "\"assistant\", \"content\": \"b\"}], \"tools\": [{}]}";
+        static const char line[] =
+            "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": "
+            "\"assistant\", \"content\": \"b\"}], \"tools\": [{}]}";
         th_tokenizer *bytes = th_tokenizer_bytes_new(ctx);
         expect_status(th_instruction_encode(chat, bytes, line, sizeof line - 1, NULL, &tokens, &marks), TH_ERROR_VALUE,
                       "nothing in this example counts"); /* the prompt is the whole text */
@@ -238,7 +239,8 @@ START_TEST(variables_and_the_date)
     static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"chat_template_kwargs\": "
                                "{\"b\": 3}}";
     static const th_chat_message hi = {"user", "Hi"};
-    static const char *const dates[] = {"", "2026-11-31", "2026-1-1", "2026-13-01", "20x6-11-28", "2026-11-28 ", "1969-01-01"};
+    static const char *const dates[] = {"",           "2026-11-31",  "2026-1-1",  "2026-13-01",
+                                        "20x6-11-28", "2026-11-28 ", "1969-01-01"};
     th_text text = {0};
     write_text("chat_template.jinja", template);
     write_text("tokenizer_config.json", "{\"bos_token\": \"<s>\"}");
@@ -295,8 +297,10 @@ START_TEST(texts_of_every_kind)
         ck_assert_int_eq(th_chat_template_set_variables(loaded, "{\"enable_thinking\": false}"), TH_OK);
         for (size_t count = 3; count <= 4; count++) {
             text[0].count = text[1].count = 0;
-            ck_assert_int_eq(th_chat_write(chat, talk, count, &(th_chat_options){.prompt = count == 3}, &text[0]), TH_OK);
-            ck_assert_int_eq(th_chat_write(loaded, talk, count, &(th_chat_options){.prompt = count == 3}, &text[1]), TH_OK);
+            ck_assert_int_eq(th_chat_write(chat, talk, count, &(th_chat_options){.prompt = count == 3}, &text[0]),
+                             TH_OK);
+            ck_assert_int_eq(th_chat_write(loaded, talk, count, &(th_chat_options){.prompt = count == 3}, &text[1]),
+                             TH_OK);
             ck_assert_str_eq(text[0].bytes, text[1].bytes);
         }
         for (int j = 0; j < 2; j++)

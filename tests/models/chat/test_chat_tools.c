@@ -20,13 +20,13 @@ static void teardown(void)
 }
 
 #define QUESTION "{\"role\": \"user\", \"content\": \"Rain?\"}"
-#define CALLED(id, arguments)                                                                                          \
-    "{\"id\": \"" id "\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}"
+#define CALLED(id, arguments) "{\"id\": \"" id "\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}"
 #define CALLS(calls) "{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [" calls "]}"
 #define RESULT "{\"role\": \"tool\", \"content\": \"no\", \"tool_call_id\": \"call00001\"}"
 #define ANSWER "{\"role\": \"assistant\", \"content\": \"No.\"}"
 #define TOOLS "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\"}}]"
-#define ONE_CALL "{\"messages\": [" QUESTION ", " CALLS(CALLED("call00001", "{\"a\": 1}")) ", " RESULT ", " ANSWER "], " TOOLS "}"
+#define ONE_CALL                                                                                                       \
+    "{\"messages\": [" QUESTION ", " CALLS(CALLED("call00001", "{\"a\": 1}")) ", " RESULT ", " ANSWER "], " TOOLS "}"
 
 /* Checks the marked text of a conversation: brackets enclose what counts. */
 static void check(const char *kind, const char *line, const char *wanted)
@@ -71,22 +71,25 @@ START_TEST(calls_of_tools)
           "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n" QWEN_TOOLS
           "<|im_start|>user\nRain?<|im_end|>\n<|im_start|>assistant{\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
           "{\"a\": 1}}\n</tool_call><|im_end|>\n}" QWEN_RESULT "<|im_start|>assistant{\nNo.<|im_end|>\n}");
-    check("qwen-3", "{\"messages\": [" QUESTION ", " CALLS(CALLED("1", "\"{}\"") ", " CALLED("2", "{}")) ", " RESULT ", " RESULT
-          "], " TOOLS "}",
+    check("qwen-3",
+          "{\"messages\": [" QUESTION ", " CALLS(CALLED("1", "\"{}\"") ", " CALLED("2", "{}")) ", " RESULT ", " RESULT
+                                                                                               "], " TOOLS "}",
           "<|im_start|>system\n" QWEN_TOOLS
           "<|im_start|>user\nRain?<|im_end|>\n<|im_start|>assistant\n{<think>\n\n</think>\n\n<tool_call>\n{\"name\": "
           "\"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
           "<|im_end|>\n}<|im_start|>user\n<tool_response>\nno\n</tool_response>\n<tool_response>\nno\n"
           "</tool_response><|im_end|>\n");
-    check("llama-3.1", ONE_CALL,
-          "<s><|start_header_id|>system<|end_header_id|>\n\nEnvironment: ipython\nCutting Knowledge Date: December "
-          "2023\nToday Date: 26 Jul 2024\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nGiven the following "
-          "functions, please respond with a JSON for a function call with its proper arguments that best answers the "
-          "given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of argument name "
-          "and its value}.Do not use variables.\n\n{\n    \"type\": \"function\",\n    \"function\": {\n        \"name\": "
-          "\"f\",\n        \"description\": \"d\"\n    }\n}\n\nRain?<|eot_id|><|start_header_id|>assistant"
-          "<|end_header_id|>\n\n{{\"name\": \"f\", \"parameters\": {\"a\": 1}}<|eot_id|>}<|start_header_id|>ipython"
-          "<|end_header_id|>\n\n\"no\"<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n{No.<|eot_id|>}");
+    check(
+        "llama-3.1", ONE_CALL,
+        "<s><|start_header_id|>system<|end_header_id|>\n\nEnvironment: ipython\nCutting Knowledge Date: December "
+        "2023\nToday Date: 26 Jul 2024\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nGiven the following "
+        "functions, please respond with a JSON for a function call with its proper arguments that best answers the "
+        "given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of argument name "
+        "and its value}.Do not use variables.\n\n{\n    \"type\": \"function\",\n    \"function\": {\n        "
+        "\"name\": "
+        "\"f\",\n        \"description\": \"d\"\n    }\n}\n\nRain?<|eot_id|><|start_header_id|>assistant"
+        "<|end_header_id|>\n\n{{\"name\": \"f\", \"parameters\": {\"a\": 1}}<|eot_id|>}<|start_header_id|>ipython"
+        "<|end_header_id|>\n\n\"no\"<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n{No.<|eot_id|>}");
     check("mistral-0.3-trim", ONE_CALL,
           "<s>[AVAILABLE_TOOLS] [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\"}}]"
           "[/AVAILABLE_TOOLS][INST] Rain?[/INST]{[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": "
@@ -108,15 +111,18 @@ START_TEST(refused_tools)
     } cases[] = {
         {"gemma", ONE_CALL, "the template does not write tools"},
         {"phi-4-mini", ONE_CALL, "the template does not write tools"},
-        {"zephyr", "{\"messages\": [" CALLS(CALLED("1", "{}")) "]}", "message 1: it calls tools, which the template does"},
+        {"zephyr", "{\"messages\": [" CALLS(CALLED("1", "{}")) "]}",
+         "message 1: it calls tools, which the template does"},
         {"llama-3.2", "{\"messages\": [" QUESTION ", " CALLS(CALLED("1", "{}") ", " CALLED("2", "{}")) "]}",
          "the model calls one tool at a time; a message has 2 calls"},
         {"mistral-nemo", "{\"messages\": [" QUESTION ", " CALLS(CALLED("1", "{}")) "]}",
          "the \"id\" of a call of a tool must have 9 characters"},
         {"mistral-nemo",
-         "{\"messages\": [" QUESTION ", " CALLS(CALLED("call00001", "{}")) ", {\"role\": \"tool\", \"content\": \"a\"}]}",
+         "{\"messages\": [" QUESTION
+         ", " CALLS(CALLED("call00001", "{}")) ", {\"role\": \"tool\", \"content\": \"a\"}]}",
          "must have 9 characters"},
-        {"qwen-3", "{\"messages\": [" CALLS("{\"name\": 3}") "]}", "the \"tool_calls\" of message 1 of \"messages\" must be"},
+        {"qwen-3", "{\"messages\": [" CALLS("{\"name\": 3}") "]}",
+         "the \"tool_calls\" of message 1 of \"messages\" must be"},
         {"qwen-3", "{\"messages\": [" QUESTION ", " ANSWER "], \"tools\": \"f\"}", "\"tools\" is a text"},
     };
     th_tokenizer *bytes = th_tokenizer_bytes_new(ctx);
@@ -167,8 +173,9 @@ START_TEST(kinds_that_can_mark)
     no_error();
     th_token_list tokens = {0};
     th_text marks = {0};
-    expect_status(th_instruction_encode(chat, th_tokenizer_bytes_new(ctx), talk, sizeof talk - 1, "line 1", &tokens, &marks),
-                  TH_ERROR_VALUE, "or the kind qwen-3, which writes the same text");
+    expect_status(
+        th_instruction_encode(chat, th_tokenizer_bytes_new(ctx), talk, sizeof talk - 1, "line 1", &tokens, &marks),
+        TH_ERROR_VALUE, "or the kind qwen-3, which writes the same text");
     th_token_list_free(&tokens);
     th_text_free(&marks);
     th_text_free(&text);
