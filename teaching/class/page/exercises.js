@@ -54,7 +54,7 @@ function parseExercise(name, text) {
         name, text, indent,
         number: parseInt(name, 10),
         title: lines[0].replace(/^\s*Exercise \d+: (.)([^.]*).*$/, (_, first, rest) => first.toUpperCase() + rest),
-        task: lines.slice(1).join("\n").trim().split(/\n\n+/),
+        task: lines.slice(1).join("\n").replace(/^\n+/, "").trimEnd().split(/\n\n+/),
         before: text.slice(0, begin),
         given: text.slice(start, begin).trimEnd(),
         after: text.slice(end),

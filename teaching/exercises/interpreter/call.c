@@ -197,7 +197,7 @@ static const char *read_literal(interpreter *in)
         fail(in, "the first argument of printf must be a text, \"%%g\\n\"");
         return "";
     }
-    in->at++;
+    advance(in);
     char *text = keep(in, NULL, (size_t)t->length), *to = text;
     for (int i = 1; i + 1 < t->length && !in->no_memory; i++) {
         const char *letter = t->text[i] == '\\' ? strchr(letters, t->text[++i]) : NULL;

@@ -66,7 +66,7 @@ type read_base_type(interpreter *in)
         const token *word = peek(in);
         if (is_qualifier(word)) {
             t.constant = t.constant || is_text(word, "const");
-            in->at++;
+            advance(in);
             continue;
         }
         for (int i = 0; i < OTHERS; i++)
@@ -84,7 +84,7 @@ type read_base_type(interpreter *in)
         if (!found)
             t.base = words[i].base;
         found = true;
-        in->at++;
+        advance(in);
     }
     if (!found)
         fail(in, "a type is missing before %.*s", peek(in)->length, peek(in)->text);
@@ -100,7 +100,7 @@ type read_stars(interpreter *in, type t)
         t.constant_target = t.constant;
         t.constant = false;
         while (is_qualifier(peek(in)) || next_is(in, "restrict"))
-            t.constant = accept(in, "const") || (in->at++, t.constant);
+            t.constant = accept(in, "const") || (advance(in), t.constant);
     }
     return t;
 }
@@ -158,11 +158,12 @@ static void read_sizes(interpreter *in, node *n, type *t)
             unsupported(in, "an array with four indices", "use one array, and compute the index");
             return;
         }
-        if (next_is(in, "]")) {
-            unsupported(in, "an array without a size", "write its size between [ and ]");
-            return;
-        }
-        size[count++] = convert(in, read_expression(in), number_type(BASE_LONG), "as the size of an array");
+        if (next_is(in, "]"))
+            size[count] =
+                new_node(in, NODE_NUMBER, number_type(BASE_LONG), NULL, NULL); /* 0: as many as values follow */
+        else
+            size[count] = convert(in, read_expression(in), number_type(BASE_LONG), "as the size of an array");
+        count++;
         require(in, "]", "after the size of an array");
     }
     n->list = keep(in, size, sizeof *size * (size_t)count);
@@ -194,6 +195,8 @@ static void read_elements(interpreter *in, node *n, type element)
     }
     if (n->dimensions > 1 && n->count > n->dimensions + 1)
         unsupported(in, "a list of values for an array of arrays", "write {0}, and set its elements in a loop");
+    else if (n->dimensions == 1 && n->list[0]->kind == NODE_NUMBER && size == 0)
+        n->list[0]->value.i = n->count - 1;
     else if (n->dimensions == 1 && n->count - 1 > size)
         fail(in, "more values than the array has elements");
     for (; nested >= 0; nested--)
@@ -210,7 +213,7 @@ static node *read_declarator(interpreter *in, type t)
         fail(in, "a name is missing in this declaration, before %.*s", name->length, name->text);
         return new_node(in, NODE_EMPTY, t, NULL, NULL);
     }
-    in->at++;
+    advance(in);
     node *n = new_node(in, NODE_DECLARE, t, NULL, NULL);
     n->text = source_text(in, in->at - 1, in->at);
     if (next_is(in, "("))
@@ -268,11 +271,11 @@ void read_signature(interpreter *in, function *f)
     if (f->result.level || f->result.base > BASE_VOID)
         fail_at(in, f->line, "%.*s returns %s: a function of the exercises returns a number or void", f->length,
                 f->name, type_text(f->result));
-    in->at++;
+    advance(in);
     require(in, "(", "after the name of this function");
     f->count = 0;
     if (next_is(in, "void") && second_is(in, ")"))
-        in->at++;
+        advance(in);
     while (!next_is(in, ")") && peek(in)->kind != TOKEN_END) {
         type t = read_type(in);
         const token *name = peek(in);
@@ -280,10 +283,10 @@ void read_signature(interpreter *in, function *f)
             fail(in, "a parameter has no name");
             break;
         }
-        in->at++;
+        advance(in);
         if (accept(in, "[")) {
             while (!next_is(in, "]") && peek(in)->kind != TOKEN_END)
-                in->at++;
+                advance(in);
             require(in, "]", "after this parameter");
             t.constant_target = t.constant;
             t.constant = false;

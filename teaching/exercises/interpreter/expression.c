@@ -121,7 +121,7 @@ static node *read_binary(interpreter *in, int strength)
         if (i == OPERATORS)
             break;
         const int line = peek(in)->line;
-        in->at++;
+        advance(in);
         node *b = read_binary(in, operators[i].strength + 1);
         if (operators[i].strength <= CONDITION_AND) {
             require_number(in, a, operators[i].text);
@@ -147,7 +147,7 @@ static node *read_choice(interpreter *in)
     if (!next_is(in, "?"))
         return condition;
     require_number(in, condition, "?");
-    in->at++;
+    advance(in);
     node *a = read_expression(in);
     require(in, ":", "after ?");
     node *b = read_choice(in);
@@ -174,7 +174,7 @@ node *read_assignment(interpreter *in)
         return a;
     const int line = peek(in)->line;
     require_place(in, a);
-    in->at++;
+    advance(in);
     node *b = read_assignment(in);
     type t = a->type;
     t.constant = false;
@@ -225,7 +225,7 @@ static node *read_number(interpreter *in, const token *t)
     char text[64];
     char *end = text;
     int length = t->length;
-    in->at++;
+    advance(in);
     if (length >= (int)sizeof text) {
         fail_at(in, t->line, "this number is too long");
         length = 0;
@@ -286,7 +286,7 @@ static node *read_name(interpreter *in)
     const token *name = peek(in);
     const variable *v = find_variable(in, name);
     const constant *c = v ? NULL : find_constant(in, name);
-    in->at++;
+    advance(in);
     if (v) {
         node *n = new_node(in, NODE_VARIABLE, v->type, NULL, NULL);
         n->line = name->line;
@@ -321,7 +321,7 @@ static node *read_sizeof(interpreter *in)
 {
     type t = {.base = BASE_INT};
     if (next_is(in, "(")) {
-        in->at++;
+        advance(in);
         t = at_type(in) ? read_type(in) : read_expression(in)->type;
         require(in, ")", "after sizeof");
     } else {
@@ -334,16 +334,16 @@ static node *read_sizeof(interpreter *in)
 
 static node *read_parentheses(interpreter *in)
 {
-    in->at++;
+    advance(in);
     if (!at_type(in)) {
         node *n = read_expression(in);
         require(in, ")", "after this expression");
         return n;
     }
     type t = read_type(in); /* a conversion */
-    require(in, ")", "after this type");
-    if (next_is(in, "{"))
+    if (next_is(in, "[") || second_is(in, "{"))
         unsupported(in, "an array without a name", "declare an array");
+    require(in, ")", "after this type");
     node *n = read_unary(in);
     t.constant = false;
     if (t.level == 0 && t.base > BASE_VOID)
@@ -383,7 +383,7 @@ static node *read_member(interpreter *in, node *owner, bool arrow)
 {
     const token *name = peek(in);
     const base b = owner->type.base;
-    in->at++;
+    advance(in);
     if ((b != BASE_ARRAY && b != BASE_CALL) || owner->type.level > 1) {
         fail_at(in, name->line, "%s has no members", owner->text ? owner->text : "this");
         return owner;
@@ -467,12 +467,12 @@ static node *read_postfix(interpreter *in)
             require(in, "]", "after an index");
             n = read_index(in, n, index);
         } else if (next_is(in, "->") || next_is(in, ".")) {
-            in->at++;
+            advance(in);
             n = read_member(in, n, is_text(peek(in) - 1, "->"));
         } else if (next_is(in, "++") || next_is(in, "--")) {
             n = increment(in, n, true);
             n->op = peek(in)->text[0];
-            in->at++;
+            advance(in);
         } else {
             break;
         }

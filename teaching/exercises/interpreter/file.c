@@ -32,7 +32,7 @@ void read_enum(interpreter *in)
     int64_t value = 0;
     require(in, "enum", "here");
     if (peek(in)->kind == TOKEN_NAME)
-        in->at++;
+        advance(in);
     require(in, "{", "after enum");
     while (!next_is(in, "}") && peek(in)->kind != TOKEN_END) {
         const token *name = peek(in);
@@ -40,7 +40,7 @@ void read_enum(interpreter *in)
             fail(in, "a name is missing in this enum, before %.*s", name->length, name->text);
             return;
         }
-        in->at++;
+        advance(in);
         if (accept(in, "=") && !constant_value(read_assignment(in), &value))
             fail_at(in, name->line, "the value of %.*s must be a constant integer", name->length, name->text);
         const constant c = {
@@ -66,7 +66,7 @@ static void skip_brackets(interpreter *in)
             fail_at(in, first->line, "%.*s has no closing bracket", first->length, first->text);
             return;
         }
-        in->at++;
+        advance(in);
     } while (depth > 0);
 }
 
@@ -118,7 +118,7 @@ static void read_outside(interpreter *in)
         } else if (next_is(in, "{") || next_is(in, "(") || next_is(in, "[")) {
             skip_brackets(in);
         } else {
-            in->at++;
+            advance(in);
         }
     }
 }

@@ -233,6 +233,8 @@ const token *peek(const interpreter *in);
 bool is_text(const token *t, const char *text);
 bool next_is(const interpreter *in, const char *text);
 bool second_is(const interpreter *in, const char *text);
+/* Skips a token. The end stays. */
+void advance(interpreter *in);
 /* Skips a token with this text, if it is the next one. */
 bool accept(interpreter *in, const char *text);
 void require(interpreter *in, const char *text, const char *where);

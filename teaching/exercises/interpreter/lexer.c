@@ -219,11 +219,16 @@ bool second_is(const interpreter *in, const char *text)
     return peek(in)->kind != TOKEN_END && is_text(peek(in) + 1, text);
 }
 
+void advance(interpreter *in)
+{
+    in->at += peek(in)->kind != TOKEN_END;
+}
+
 bool accept(interpreter *in, const char *text)
 {
     if (!next_is(in, text))
         return false;
-    in->at++;
+    advance(in);
     return true;
 }
 

@@ -22,7 +22,7 @@ static node *read_body(interpreter *in, int loop)
 static node *read_if(interpreter *in)
 {
     node *n = new_statement(in, NODE_IF);
-    in->at++;
+    advance(in);
     n->a = read_condition(in);
     n->b = read_body(in, 0);
     if (accept(in, "else"))
@@ -35,7 +35,7 @@ static node *read_for(interpreter *in)
     node *n = new_statement(in, NODE_LOOP);
     const int variables = in->n_variables;
     in->depth++;
-    in->at++;
+    advance(in);
     require(in, "(", "after for");
     if (at_type(in))
         n->a = read_declaration(in);
@@ -58,7 +58,7 @@ static node *read_for(interpreter *in)
 static node *read_while(interpreter *in)
 {
     node *n = new_statement(in, NODE_LOOP);
-    in->at++;
+    advance(in);
     n->b = read_condition(in);
     n->body = read_body(in, 1);
     return n;
@@ -67,7 +67,7 @@ static node *read_while(interpreter *in)
 static node *read_do(interpreter *in)
 {
     node *n = new_statement(in, NODE_LOOP);
-    in->at++;
+    advance(in);
     n->after = true;
     n->body = read_body(in, 1);
     require(in, "while", "after the body of do");
@@ -81,7 +81,7 @@ static node *read_jump(interpreter *in, node_kind kind, const char *word)
     node *n = new_statement(in, kind);
     if (in->loops == 0)
         fail(in, "%s is not in a loop", word);
-    in->at++;
+    advance(in);
     require(in, ";", "after this word");
     return n;
 }
@@ -90,7 +90,7 @@ static node *read_return(interpreter *in)
 {
     node *n = new_statement(in, NODE_RETURN);
     const type result = in->current->result;
-    in->at++;
+    advance(in);
     if (!next_is(in, ";")) {
         n->a = read_expression(in);
         if (result.base == BASE_VOID)
