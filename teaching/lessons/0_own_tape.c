@@ -1,7 +1,7 @@
 /* Lesson 0, your own tape: a neuron, recorded and differentiated by 40 lines of C. teaching/lessons/0-own-tape.md explains it. */
 #include "lesson.h"
 
-enum { LEAF, ADD, MULTIPLY, TANH, MOST = 64, STEPS = 4 };
+enum { LEAF, ADD, MULTIPLY, TANH, MOST = 64 };
 
 typedef struct entry {     /* of the tape: a value, and the operation that computed it */
     int kind, left, right; /* left and right: the numbers of the operands' entries */
