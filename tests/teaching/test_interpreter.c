@@ -100,7 +100,7 @@ static th_call new_call(void)
 /* Interprets the function of a source. Returns whether it came to its end; otherwise there is a sentence. */
 static bool interpret(const char *source)
 {
-    interpreter *volatile in = interpreter_new("test.c", source);
+    interpreter *volatile in = interpreter_new("lines", source);
     ck_assert_ptr_nonnull(in);
     const th_call call = new_call();
     volatile bool ended = false;
@@ -223,7 +223,7 @@ START_TEST(constructs_outside_the_subset_are_sentences)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ck_assert_msg(!run_lines(all[i][0]), "accepted: %s", all[i][0]);
-        ck_assert_msg(strstr(sentence, all[i][1]) && strstr(sentence, "test.c, line "), "%s:\n  says %s\n  not  %s",
+        ck_assert_msg(strstr(sentence, all[i][1]) && strstr(sentence, "lines, line "), "%s:\n  says %s\n  not  %s",
                       all[i][0], sentence, all[i][1]);
     }
     ck_assert(!interpret("#if 1\n#endif\n"));
@@ -281,7 +281,7 @@ START_TEST(memory_near_an_array_is_noted)
 {
     ck_assert(run_lines("double *p = c->output[0].data;\np[7] = 1;\np[6] = 2;"));
     ck_assert_ptr_nonnull(
-        strstr(sentence, "test.c, line 4: p[7] writes element 7 of the array, whose elements are 0 to 5"));
+        strstr(sentence, "lines, line 4: p[7] writes element 7 of the array, whose elements are 0 to 5"));
     ck_assert(y_margin[7] == 1 && y_margin[6] == 2);
     ck_assert(run_lines("const th_array *x = &c->input[0]; int64_t s = x->size[2];"));
     ck_assert_ptr_nonnull(strstr(sentence, "x->size[2] reads element 2 of size"));
@@ -296,12 +296,12 @@ START_TEST(damaged_sources_are_sentences)
     for (size_t n = 0; n < length; n += 41) {
         const char kept = source[n];
         source[n] = '\0';
-        interpreter *in = interpreter_new("test.c", source);
+        interpreter *in = interpreter_new("lines", source);
         ck_assert_ptr_nonnull(in);
         interpreter_free(in);
         for (const char *c = "(){}[];,*=\"'/#\\?:"; *c; c++) {
             source[n] = *c;
-            in = interpreter_new("test.c", source);
+            in = interpreter_new("lines", source);
             ck_assert_ptr_nonnull(in);
             interpreter_free(in);
         }

@@ -1,4 +1,4 @@
-/* Parses calls: functions of the file, of math.h and of exercise.h, and printf (language.h). */
+/* Parses calls: functions of the file, of mathematics and of exercise.h, and printf (language.h). */
 #include <math.h>
 #include <string.h>
 

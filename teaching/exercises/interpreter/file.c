@@ -44,8 +44,9 @@ void read_enum(interpreter *in)
         if (accept(in, "=") && !constant_value(read_assignment(in), &value))
             fail_at(in, name->line, "the value of %.*s must be a constant integer", name->length, name->text);
         const constant c = {
-            .name = name->text, .length = name->length, .line = name->line, .value = value++, .next = in->constants};
+            .name = name->text, .length = name->length, .line = name->line, .value = value, .next = in->constants};
         in->constants = keep(in, &c, sizeof c);
+        value++;
         if (!accept(in, ","))
             break;
     }

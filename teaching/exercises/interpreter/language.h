@@ -6,7 +6,7 @@
  *     statement.c    tokens -> statements
  *     expression.c   tokens -> expressions; every expression has a type
  *     convert.c      types: conversions, and the checks of operands
- *     call.c         calls: functions of the file, of math.h and of exercise.h
+ *     call.c         calls: functions of the file, of mathematics and of exercise.h
  *     evaluate.c     computes expressions
  *     execute.c      runs statements
  *     memory.c       loads and stores, with bounds
@@ -89,7 +89,7 @@ typedef enum node_kind {
     NODE_INCREMENT, /* ++a, and a++ if `after`; op is '+' or '-' */
     NODE_CONVERT,
     NODE_MOVE,    /* pointer a + integer b */
-    NODE_MATH,    /* a function of math.h */
+    NODE_MATH,    /* a mathematical function */
     NODE_CALL,    /* a function of the file */
     NODE_ELEMENT, /* at, integer_at, bool_at */
     NODE_START_GRADIENT,
@@ -157,7 +157,7 @@ struct function {
     function *next;
 };
 
-/* A function of math.h with `count` real arguments. */
+/* A mathematical function with `count` real arguments. */
 struct math_function {
     const char *name;
     int count;

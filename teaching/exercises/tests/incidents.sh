@@ -95,7 +95,7 @@ incidents() {
     sed 's/^    .shape = /    .flags = TH_OP_CONTIGUOUS,\n&/' "$source/teaching/exercises/4_softmax.c" >"$work/changed.c"
     exercise 4 "$work/changed.c" --json # (options may follow)
     [ "$status" -eq 1 ] && grep '"summary":"the descriptor at the end of the file was changed' "$work/out" >/dev/null || wrong "a changed descriptor"
-    for options in "" 0 11 x "--all 3" "4 $work/none.c" "--seconds 0 1" "--seconds" "1 --seconds" "--build /nonsense 1"; do
+    for options in "" 00 11 x "--all 3" "4 $work/none.c" "--seconds 0 1" "--seconds" "1 --seconds" "--build /nonsense 1"; do
         # shellcheck disable=SC2086 # (words)
         exercise $options
         [ "$status" -eq 2 ] && grep -e --help "$work/err" >/dev/null && [ ! -s "$work/out" ] ||
