@@ -421,6 +421,7 @@ for_tiles() {
 for_cross() {
     build_tools
     need g++-aarch64-linux-gnu has_cpp "$cpp"
+    need python3 has_python python3
     need qemu-user has_qemu qemu-aarch64
     need pkg-config has_pkg_config pkg-config
     need librandom123-dev has_random123 "$c"
@@ -428,7 +429,6 @@ for_cross() {
 for_mca() {
     for_cross
     need llvm-19 has_mca llvm-mca-19
-    need python3 has_python python3
 }
 for_musl() {
     build_tools

@@ -3,7 +3,7 @@
 # compiler. Runs programs in QEMU, which emulates the processor for one program.
 #   build    (the default) both libraries and all examples, for a computer with this architecture
 #   kernels  the core library alone: runs tests of kernels, and trains the copy task and a small language model for some steps in
-#            three precisions. This takes about a minute
+#            three precisions. The compiler's front end reads the two files of scripts/amalgamate.sh. This takes about a minute
 #   demo     trains for more steps, which takes some minutes
 #   test     all tests. OPTIONS go to ctest: cross.sh aarch64 test -R test_norms. tests/emulator.txt lists the tests that cannot
 #            run in QEMU, with reasons. The others take hours
@@ -139,6 +139,8 @@ kernels)
     configure "$build/core" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=ON -DTAPEHEAD_WERROR=ON
     # shellcheck disable=SC2086 # a list of words
     compile "$build/core" copy_task small_step $kernels
+    "$here/scripts/amalgamate.sh" "$build/files" 2>/dev/null
+    aarch64-linux-gnu-gcc -Wall -Wextra -Werror -fsyntax-only "$build/files/tapehead.c"
     ctest --test-dir "$build/core" --output-on-failure -j2 -R "^(checksums|package.fused_multiply_add|$(echo "$kernels" | tr ' ' '|'))\$"
     ;;
 demo)

@@ -20,6 +20,10 @@
 
 #include "kernels/kernels.h"
 
+#if defined __clang__ && defined __powerpc64__ /* masks are vectors of integers here; clang warns that they will be */
+#pragma clang diagnostic ignored "-Wdeprecated-altivec-src-compat"
+#endif
+
 #if TH_REAL_BITS == 32
 typedef float real;
 typedef int32_t real_int; /* an integer as wide as an element, for comparison masks and exponents */

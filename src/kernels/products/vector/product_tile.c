@@ -40,7 +40,7 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
 #ifdef __aarch64__
 /* The same for a full tile of packed panels. NEON can multiply by one element of a register. So one load reads the
  * numbers of several rows. */
-TH_INLINE void multiply_packed(int64_t k, const real *a, const real *b, vec sum[TILE_ROWS][4])
+TH_INLINE void multiply_packed_tile(int64_t k, const real *a, const real *b, vec sum[TILE_ROWS][4])
 {
     UNROLLED_FOR (int i = 0; i < TILE_ROWS; i++)
         UNROLLED_FOR (int j = 0; j < 2; j++)
@@ -78,7 +78,7 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
     }
     vec sum[TILE_ROWS][4];
 #ifdef __aarch64__
-    multiply_packed(t->k, t->a, t->b, sum);
+    multiply_packed_tile(t->k, t->a, t->b, sum);
 #else
     multiply_tile(TILE_ROWS, 2, t->k, t->a, 1, TILE_ROWS, t->b, TILE_COLUMNS, sum);
 #endif
