@@ -30,7 +30,6 @@ x86_64-windows-gnu        Windows     x86-64  Wine
 x86_64-macos              macOS       x86-64  never
 aarch64-macos             macOS       aarch64 never
 x86_64-freebsd            FreeBSD     x86-64  never
-x86_64-netbsd             NetBSD      x86-64  never
 x86_64-openbsd            OpenBSD     x86-64  never
 EOF
 }

@@ -155,7 +155,7 @@ static int open_direct(const char *path)
 
 /* -- a stream whose writes are repeated if a signal interrupts them: the stream of fdopen loses bytes then -- */
 
-#if defined __APPLE__ || defined __FreeBSD__ || defined __NetBSD__ || defined __OpenBSD__ || defined __DragonFly__
+#if defined __APPLE__ || defined __FreeBSD__ || defined __OpenBSD__ || defined __DragonFly__
 #define HAVE_FUNOPEN
 typedef int stream_count, stream_result;
 #else /* glibc and musl */
