@@ -34,7 +34,7 @@ int th_posix_open(const char *path, int flags, ...)
     return th_windows_open(path, GENERIC_READ, FILE_FLAG_BACKUP_SEMANTICS); /* a folder needs this flag */
 }
 
-/* What one call of the C library can take. */
+/* Returns how many bytes one call of the C library can transfer. */
 static unsigned piece_of(size_t count)
 {
     return count < INT_MAX ? (unsigned)count : INT_MAX;
@@ -89,7 +89,7 @@ int th_posix_flock(int descriptor, int operation)
     return -1;
 }
 
-/* -- what is at a path -- */
+/* -- the status of a path -- */
 
 int th_posix_lstat(const char *path, struct th_posix_stat *status)
 {
