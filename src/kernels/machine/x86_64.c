@@ -50,28 +50,47 @@ const th_isa th_isas[ISAS] = {
 };
 const int th_isa_count = ISAS;
 
-/* Clang 14 has no name for F16C in __builtin_cpu_supports. */
-static bool has_f16c(void)
+/* -- what the processor has and the system saves, from the instruction cpuid. (In programs that zig links,
+ * __builtin_cpu_supports finds nothing.) -- */
+
+enum {
+    LEAF_1_ECX = 1 << 12 | 1 << 29, /* FMA, F16C */
+    LEAF_1_ECX_OSXSAVE = 1 << 27,
+    LEAF_7_EBX_AVX2 = 1 << 5,
+    LEAF_7_1_EAX_AVX512_BF16 = 1 << 5,
+    XCR0_YMM = 6,
+    XCR0_ZMM = 0xe6
+};
+static const unsigned leaf_7_ebx_avx512 = 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31; /* F, DQ, BW, VL */
+
+/* Returns whether the system saves these registers of a thread. */
+static bool is_saved(unsigned registers)
 {
     unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & LEAF_1_ECX_OSXSAVE))
+        return false;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a & registers) == registers;
 }
 
 static bool has_avx2(void)
 {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    unsigned a, b, c, d;
+    return is_saved(XCR0_YMM) && __get_cpuid(1, &a, &b, &c, &d) && (c & LEAF_1_ECX) == LEAF_1_ECX &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & LEAF_7_EBX_AVX2);
 }
 
 static bool has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    unsigned a, b, c, d;
+    return has_avx2() && is_saved(XCR0_ZMM) && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (b & leaf_7_ebx_avx512) == leaf_7_ebx_avx512;
 }
 
 static bool has_avx512_bf16(void)
 {
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+    unsigned a, b, c, d;
+    return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & LEAF_7_1_EAX_AVX512_BF16);
 }
 
 static bool is_built(int isa)
