@@ -198,6 +198,13 @@ START_TEST(test_memory_stream)
     ck_assert_uint_eq(bytes[0], 9);
     free(text[0]);
     free(text[1]);
+    file[0] = open_memstream(&text[0], &bytes[0]); /* Windows uses the file of a closed stream again */
+    ck_assert_ptr_nonnull(file[0]);
+    fputs("short", file[0]);
+    ck_assert_int_eq(fclose(file[0]), 0);
+    ck_assert_str_eq(text[0], "short");
+    ck_assert_uint_eq(bytes[0], 5);
+    free(text[0]);
 }
 END_TEST
 
