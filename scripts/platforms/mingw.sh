@@ -90,7 +90,7 @@ lists() {
 
 # compile WORD...: calls the compiler with the options of tests.
 compile() {
-    $cc -std=c11 -O1 -ffp-contract=off -UNDEBUG -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFIXTURES=\"fixtures\" -I"$root/include" \
+    $cc -std=c11 -O1 -ffp-contract=off -UNDEBUG -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFIXTURES=\"Z:$root/tests/fixtures\" -I"$root/include" \
         -I"$root/src" -I"$root/tests/support" -I"$lists" -isystem "$libraries/include" "$@"
 }
 
