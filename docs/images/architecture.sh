@@ -10,7 +10,7 @@ list=$here/../../tests/package/include_order.sh
 
 graph() {
     awk '
-    /^ *(kernels|models\/text)\/|^ *models\/core:/ { next } # the picture shows kernels and models/text as one folder each
+    /^ *(kernels|models\/text)\/|^ *models\/(core|posix):/ { next } # the picture shows kernels and models/text as one folder each, and models/posix as a part of models/core
     /^ *[a-z_\/]+:/ {
         line = $0
         gsub(/["\047]/, "", line)

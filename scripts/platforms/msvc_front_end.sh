@@ -9,6 +9,9 @@ set -eu
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
+case ${1-} in
+-*) refuse "$1 is not an option" ;;
+esac
 [ $# -eq 2 ] || refuse "two words are needed, and $# are given"
 command -v clang >/dev/null || skip "clang is missing"
 libraries=$1 lists=$2

@@ -9,6 +9,9 @@ set -eu
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 . "$root/scripts/library/help.sh"
 answer_help "$@"
+case ${1-} in
+-*) refuse "$1 is not an option" ;;
+esac
 [ $# -eq 3 ] || refuse "three words are needed, and $# are given"
 libraries=$1 build=$2 here=$(readlink -f "$3")
 [ -x "$here" ] || refuse "$3 is not a program"

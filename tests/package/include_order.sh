@@ -30,7 +30,7 @@ folders="
     training:           kernels tensor autograd processes nn
     io:                 platform kernels tensor autograd
     export:             platform kernels tensor autograd ops io
-    models/posix:       $core/context.h $core/files.h platform
+    models/posix:       platform
     models/core:        platform kernels tensor autograd ops processes nn training io models/posix/posix.h
     models/files:       $core/context.h $core/files.h $core/kernels.h $core/tensors.h
     models/logs:        $core/context.h $core/files.h models/files
