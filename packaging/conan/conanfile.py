@@ -52,6 +52,7 @@ class TapeheadConan(ConanFile):
         toolchain.cache_variables["TAPEHEAD_TESTS"] = False
         toolchain.cache_variables["TAPEHEAD_EXAMPLES"] = False
         toolchain.cache_variables["TAPEHEAD_MODELS"] = bool(self.options.models)
+        toolchain.cache_variables["TAPEHEAD_COMPRESSION"] = False  # zlib and libzstd are not requirements
         toolchain.cache_variables["TAPEHEAD_OPENMP"] = bool(self.options.openmp)
         if self.options.models:
             for name in ("jansson", "utf8proc"):

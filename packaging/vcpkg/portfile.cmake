@@ -15,6 +15,7 @@ vcpkg_cmake_configure(
         -DTAPEHEAD_TESTS=OFF
         -DTAPEHEAD_EXAMPLES=OFF
         -DTAPEHEAD_OPENMP=OFF
+        -DTAPEHEAD_COMPRESSION=OFF # zlib and zstd are not dependencies of the port
         ${FEATURE_OPTIONS}
 )
 vcpkg_cmake_install()

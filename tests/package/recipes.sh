@@ -36,6 +36,11 @@ has alpine/APKBUILD "::$url\""
 ! grep -rE '@[A-Z0-9]+@' "$work/out" || wrong "these lines are not filled in"
 ! grep -rF "$version" "$source/packaging" || wrong "these lines name the version: CMakeLists.txt alone has it"
 
+# A recipe that does not require zlib and zstd must not find those of the machine.
+has conan/conanfile.py '"TAPEHEAD_COMPRESSION"] = False'
+has vcpkg/portfile.cmake "-DTAPEHEAD_COMPRESSION=OFF"
+has alpine/APKBUILD "zlib-dev zstd-dev"
+
 sh -n "$work/out/alpine/APKBUILD" || wrong "APKBUILD is not valid shell"
 if command -v python3 >/dev/null; then
     python3 -c 'import ast, json, sys
