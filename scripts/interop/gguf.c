@@ -3,8 +3,7 @@
  * gguf FOLDER read FILE [stored]: reads tokens (B, T) and prompt (1, T), runs the model in a GGUF file, and writes logits
  * (B, T, V) and greedy (1, 24), the tokens that the model generates. If FOLDER has bytes, a text, also writes ids, its
  * tokens.
- * gguf FOLDER ids FILE: reads bytes, and writes ids, without a model.
- * gguf FOLDER rewrite FILE NEW: writes the tokenizer of FILE, which may be a folder, with a random model of one layer. */
+ * gguf FOLDER ids FILE: reads bytes, and writes ids, without a model. */
 #include "driver.h"
 
 static th_dtype type_of(const char *name)
@@ -72,25 +71,6 @@ static void run_model(th_context *ctx, const char *folder, const char *path, boo
         write_ids(ctx, folder, path, bytes);
 }
 
-static void rewrite(th_context *ctx, const char *from, const char *to)
-{
-    th_tokenizer *tokenizer = th_tokenizer_load(ctx, from);
-    driver_check(ctx);
-    const th_language_model_options tiny = {
-        .vocabulary = th_tokenizer_size(tokenizer),
-        .length = 512,
-        .width = 32,
-        .heads = 2,
-        .layers = 1,
-        .positions = TH_POSITIONS_NONE,
-        .block = {
-            .norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true}}};
-    th_module *model = th_language_model_new(ctx, &tiny);
-    const th_gguf_export_options options = {.architecture = "llama", .tokenizer = tokenizer};
-    if (model == NULL || th_language_model_export_gguf(model, to, &options))
-        driver_check(ctx);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 4)
@@ -100,8 +80,6 @@ int main(int argc, char **argv)
         export_model(ctx, argv + 3);
     else if (strcmp(argv[2], "read") == 0)
         run_model(ctx, argv[1], argv[3], argc == 5);
-    else if (strcmp(argv[2], "rewrite") == 0 && argc == 5)
-        rewrite(ctx, argv[3], argv[4]);
     else if (strcmp(argv[2], "ids") == 0)
         write_ids(ctx, argv[1], argv[3], driver_read(ctx, argv[1], "bytes"));
     else
