@@ -167,7 +167,7 @@ static number read_element(interpreter *in, const node *n)
     return (number){.d = *exercise_at(in->file, n->line, n->text, a, n->count - 1, index)};
 }
 
-static number read_member(interpreter *in, const node *n)
+static number member_value(interpreter *in, const node *n)
 {
     if (n->member >= MEMBER_GIVEN) {
         const th_array *a = array_of(in, n->a);
@@ -230,7 +230,7 @@ number evaluate(interpreter *in, const node *n)
     case NODE_ELEMENT:
         return read_element(in, n);
     case NODE_MEMBER:
-        return read_member(in, n);
+        return member_value(in, n);
     case NODE_NEGATE:
         return negate(in, n);
     case NODE_NOT:

@@ -6,6 +6,7 @@
  *     statement.c    tokens -> statements
  *     expression.c   tokens -> expressions; every expression has a type
  *     convert.c      types: conversions, and the checks of operands
+ *     member.c       members of th_array and th_call
  *     call.c         calls: functions of the file, of mathematics and of exercise.h
  *     evaluate.c     computes expressions
  *     execute.c      runs statements
@@ -285,9 +286,13 @@ node *require_number(interpreter *in, node *n, const char *operator_);
 base common_base(base a, base b);
 int size_of(type t);
 
+/* -- member.c -- */
+
+/* Reads what follows -> or . after a pointer to a struct. */
+node *read_member(interpreter *in, node *owner, bool arrow);
+
 /* -- call.c -- */
 
-bool is_builtin(const token *name);
 node *read_call(interpreter *in, const token *name);
 
 /* -- memory.c -- */
