@@ -159,7 +159,10 @@ if [ -z "$only" ]; then
     cmake --build "$build" --parallel "$(nproc)" --target $programs >/dev/null
     mkdir "$work/site/tapes"
     for program in $programs; do
-        "$build/teaching/lessons/$program" --page "$work/site/tapes/$program.html" >/dev/null
+        "$build/teaching/lessons/$program" --page "$work/site/tapes/$program.html" >"$work/said" 2>&1 || {
+            cat "$work/said" >&2
+            exit 1
+        }
     done
 fi
 [ -z "$class" ] || cp "$class" "$work/site/class.html"

@@ -15,6 +15,19 @@ PATIENCE = 60 * float(os.environ.get("TAPEHEAD_SLOWER", "1"))  # seconds
 FIRST = [".lead", "#train button[name=run]", "#train [data-place=reads]", "#train [data-place=writes]", "#train [data-place=loss]",
          "#train [data-place=heads] .head:first-child canvas", "#train [data-place=heads] .head:last-child canvas"]
 
+# Returns how dark the cells of the diagonal are in the map that has the darkest ones. A map has 16 rows, 32 columns and 14 pixels of labels.
+DIAGONAL = """
+return Math.max(...[...document.querySelectorAll("#train canvas.heat")].map((canvas) => {
+    const { width, height } = canvas, { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    let dark = 0;
+    for (let i = 0; i < 16; i++) {
+        const x = Math.round(14 + (i + 0.5) * (width - 14) / 32), y = Math.round(14 + (i + 0.5) * (height - 14) / 16);
+        dark += (255 - data[4 * (y * width + x)]) / 16;
+    }
+    return dark;
+}));
+"""
+
 # Returns the texts that are not in texts.json. In the language "marked" each text of the file stands between ⟦ and ⟧.
 UNMARKED = r"""
 const found = [];
@@ -124,10 +137,7 @@ class First(browser.PageTest):
                 self.assertEqual(self.run_script("return scrollY"), 0)
                 self.picture(f"first_{width}_{'trained' if trained else 'new'}")
             self.assertFalse(self.run_script("return document.querySelector('[data-place=fold-settings]').open"))
-            diagonal = self.run_script("return Math.max(...[...Array(4).keys()].map((h) => { const m = document.querySelectorAll('#train canvas.heat')[h];"
-                                       "const { width, height } = m, c = m.getContext('2d'); const dark = (i, j) => 255 - c.getImageData("
-                                       "14 + (j + 0.5) * (width - 14) / 32, 14 + (i + 0.5) * (height - 14) / 16, 1, 1).data[0];"
-                                       "let on = 0; for (let i = 0; i < 16; i++) on += dark(i, i) / 16; return on; }))")
+            diagonal = self.run_script(DIAGONAL)
             self.assertGreater(diagonal, 150, "no map shows a diagonal")
 
     def test_at_most_three_tabs_to_run(self):
