@@ -63,7 +63,7 @@ lessons=$(ls teaching/lessons/[0-9]*-*.md | sort -t / -k 3n)
     for file in $lessons; do
         echo "$file lessons/$(basename "$file" .md).html"
     done
-    for file in teaching/lessons/[0-9]*.c teaching/lessons/lesson.h teaching/exercises/[0-9]*.c teaching/exercises/exercise.h; do
+    for file in teaching/lessons/[0-9]*.c teaching/exercises/[0-9]*.c teaching/exercises/exercise.h; do
         echo "$file ${file#teaching/}.html"
     done
     for file in teaching/lessons/images/*.svg docs/images/copy_attention.svg; do
