@@ -142,7 +142,8 @@ class Chart {
         const steps = thinned(longest.length, 20).map((i) => longest[i]);
         const valueAt = (line, step) => this.write(line.y[line.x.indexOf(step)]);
         this.table.replaceChildren(make("table", { class: "list" }, makeText("caption", this.options.name, null, { class: "unseen" }),
-            make("thead", {}, make("tr", {}, [textOf("step"), ...this.lines.map((line) => line.name)].map((text) => make("th", { scope: "col" }, text)))),
+            make("thead", {}, make("tr", {}, makeText("th", "step", null, { scope: "col" }),
+                this.lines.map((line) => make("th", { scope: "col", translate: line.code ? "no" : null }, line.name)))),
             make("tbody", {}, steps.map((step) => make("tr", {}, make("th", { scope: "row" }, step),
                 this.lines.map((line) => make("td", {}, valueAt(line, step))))))));
     }
