@@ -364,12 +364,12 @@ class TwoFiles:
 
 PASTED = re.compile(r'(?<![\w#])\w+(?:##\w+)+')
 # How pasted names begin that get no instance's name: it is not there, or a macro of the name has it.
-NOT_OF_INSTANCES = ("th_", "_mm", "a##", "dtype##", "read_##")
+NOT_OF_INSTANCES = ("th_", "_mm", "a##", "dtype##")
 # When a source of the kernels is a part of an instance.
 USES = ("TH_PART == TH_PART_ALL", "TH_PART == TH_PART_ALL && TH_REAL_BITS == 32", "TH_PART == TH_PART_SCALAR",
         "TH_REAL_BITS == 64", "TH_PART == TH_PART_DPBF16", "TH_PART == TH_PART_AMX")
 # Sources that TAPEHEAD_NO_PRECISIONS leaves out, with what takes their place: paths of bfloat16 parts without functions.
-PRECISIONS = {"product_int8.c": "", **{
+PRECISIONS = {"product_int8.c": "", "product_int8_round.c": "", "product_int8_wide.c": "", **{
     f"{path}.c": f"extern const th_product_kernels TH_KERNEL(product_{path})[2];\n"
                  f"const th_product_kernels TH_KERNEL(product_{path})[2] = {{{{0}}}};\n" for path in ("fma", "dpbf16", "amx")}}
 SCHEDULE = ('#ifndef __clang__\n#pragma GCC push_options\n#pragma GCC optimize("schedule-insns")\n#endif\n',

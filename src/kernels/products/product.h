@@ -35,10 +35,15 @@
  * Let w be the integers of 32 numbers of a column and s their scale. Each of 8 partial sums adds four products n w, as
  * integers. An element of C has 16 sums, which begin with 0. A fused multiply-add adds partial sum i, times (scale s),
  * to sum i in even blocks and to sum i + 8 in odd blocks. In types with a least number m of each block, whose numbers
- * are s w - m, another one then subtracts the sum of the four n, times (scale m). Types with two scales in 32 numbers
- * have one for partial sums 0 to 3, and one for the others. A block of zeros makes an odd number of blocks even. In
- * the end the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to
- * nothing. So an element depends only on its row and its column.
+ * are s w - m, another one then subtracts the sum of the four n, times (scale m). A block of zeros makes an odd number
+ * of blocks even. In the end the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1.
+ *
+ * If a block of the type has 256 numbers, each row of A is rounded to blocks of 256 numbers in the same way. A number of
+ * the column is f s w - g m, with integers s and m of each 16 numbers, and factors f and g of the block. An element of C
+ * has one sum, which begins with 0. For each block a fused multiply-add adds the integer sum of all n s w, times
+ * (scale f). Then, in types with least numbers, another one subtracts the integer sum of all n m, times (scale g).
+ *
+ * The result is added to C, to the bias, or to nothing. So an element depends only on its row and its column.
  *
  * In bfloat16x3, products with k < TH_SHORT_SUM are computed in float32: the errors of two parts need many steps to
  * average out. A product that is a piece of a long sum never counts as short (long_sum). Nor do attention's sums: their

@@ -13,6 +13,7 @@ typedef struct int8_plan {
     const th_product *product;
     int64_t row_block, column_block; /* of a task */
     int64_t column_blocks;
+    bool wide; /* blocks of 256 numbers */
     size_t worker_bytes;
     char *workspace;
 } int8_plan;
@@ -26,13 +27,16 @@ static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_p
     const int64_t tasks = work < (double)max ? (int64_t)work + 1 : max;
     const int64_t column_blocks = th_smaller(th_ceil_div(tasks, row_blocks), product->n);
     const int64_t column_block = th_ceil_div(product->n, column_blocks);
+    const bool wide = th_dtype_numbers(product->b_storage) == TH_INT8_WIDE;
+    const size_t row_bytes = wide ? (size_t)(product->k / TH_INT8_WIDE) * sizeof(th_int8_wide)
+                                  : (size_t)th_int8_pairs(product->k) * sizeof(th_int8_pair);
     return (int8_plan){.kernels = th_kernels_for(machine, dtype),
                        .product = product,
                        .row_block = row_block,
                        .column_block = column_block,
                        .column_blocks = th_ceil_div(product->n, column_block),
-                       .worker_bytes =
-                           th_aligned((size_t)(row_block * th_int8_pairs(product->k)) * sizeof(th_int8_pair))};
+                       .wide = wide,
+                       .worker_bytes = th_aligned((size_t)row_block * row_bytes)};
 }
 
 size_t th_product_int8_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
@@ -48,8 +52,12 @@ static void int8_task(void *shared, int64_t index, int worker)
     const int64_t column = index % plan->column_blocks * plan->column_block;
     const int64_t rows = th_smaller(p->m - row, plan->row_block);
     const int64_t columns = th_smaller(p->n - column, plan->column_block);
-    th_int8_pair *a = (th_int8_pair *)(plan->workspace + (size_t)worker * plan->worker_bytes);
-    plan->kernels->product_int8_round(rows, p->k, (const float *)p->a + row * p->a_row, p->a_row, p->a_col, a);
+    const float *from = (const float *)p->a + row * p->a_row;
+    void *a = plan->workspace + (size_t)worker * plan->worker_bytes;
+    if (plan->wide)
+        plan->kernels->product_int8_round_wide(rows, p->k, from, p->a_row, p->a_col, a);
+    else
+        plan->kernels->product_int8_round(rows, p->k, from, p->a_row, p->a_col, a);
     const int64_t b_bytes = p->b_col / th_dtype_numbers(p->b_storage) * (int64_t)th_dtype_size(p->b_storage);
     th_int8_product block = {.m = rows,
                              .n = columns,
@@ -70,7 +78,10 @@ static void int8_task(void *shared, int64_t index, int worker)
         block.init = (const float *)p->bias + column;
         block.init_col = 1;
     }
-    plan->kernels->product_int8((int)p->b_storage, &block);
+    if (plan->wide)
+        plan->kernels->product_int8_wide((int)p->b_storage, &block);
+    else
+        plan->kernels->product_int8((int)p->b_storage, &block);
 }
 
 void th_product_int8_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,

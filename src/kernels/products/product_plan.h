@@ -46,11 +46,13 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
     return th_ceil_div(p->product.m, p->row_block);
 }
 
-/* Returns whether kernels read the stored B directly: if the product is in float32 and B has a type of 16 bits, q8_0 or
- * q4_0. Otherwise columns are loaded (product_storage.h). */
+/* Returns whether kernels read the stored B directly: if the product is in float32. Other blocks than q8_0 and q4_0 must
+ * be along the columns. Otherwise columns are loaded (product_storage.h). */
 static inline bool th_product_packs_stored(const th_product_plan *p)
 {
-    return th_can_round_to(p->product.b_storage) && !p->has_parts && p->size == (int64_t)sizeof(float);
+    const th_dtype storage = p->product.b_storage;
+    return (th_can_round_to(storage) || (th_block_format_of(storage) && p->product.b_col != 1)) && !p->has_parts &&
+           p->size == (int64_t)sizeof(float);
 }
 
 /* Returns the kernels that multiply in this precision. */

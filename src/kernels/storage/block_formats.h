@@ -10,16 +10,18 @@
 enum { TH_STORAGE_TYPES(TH_BLOCK_BYTES_) };
 
 /* The types that the kernels read in parts of 32 numbers (vector/block_parts.h): type, name, numbers of a block. */
-#define TH_BLOCK_FORMATS(X)                                                                                            \
+#define TH_BLOCK_FORMATS(X) TH_FORMATS_OF_32(X) TH_FORMATS_OF_256(X)
+#define TH_FORMATS_OF_32(X)                                                                                            \
     X(TH_Q4_1, q4_1, 32)                                                                                               \
     X(TH_Q5_0, q5_0, 32)                                                                                               \
     X(TH_Q5_1, q5_1, 32)                                                                                               \
+    X(TH_IQ4_NL, iq4_nl, 32)
+#define TH_FORMATS_OF_256(X)                                                                                           \
     X(TH_Q2_K, q2_k, 256)                                                                                              \
     X(TH_Q3_K, q3_k, 256)                                                                                              \
     X(TH_Q4_K, q4_k, 256)                                                                                              \
     X(TH_Q5_K, q5_k, 256)                                                                                              \
     X(TH_Q6_K, q6_k, 256)                                                                                              \
-    X(TH_IQ4_NL, iq4_nl, 32)                                                                                           \
     X(TH_IQ4_XS, iq4_xs, 256)
 
 typedef struct th_block_format {

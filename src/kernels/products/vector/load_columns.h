@@ -24,6 +24,8 @@ typedef struct column_set {
     const char *line[TH_REGISTER_LANES]; /* the first step of each column */
 #if TH_STORED
     uint16_t scale[MOST_BLOCKS][TH_REGISTER_LANES]; /* of each block of 32 steps */
+    /* Of each 16 steps, for load_parts.h. */
+    float part_scale[2 * MOST_BLOCKS][TH_REGISTER_LANES], part_least[2 * MOST_BLOCKS][TH_REGISTER_LANES];
 #endif
 } column_set;
 
@@ -228,6 +230,12 @@ TH_INLINE void use_half_chunk(int storage, const column_use *use, int64_t step)
 
 #endif
 
+/* Whether block_parts.h reads the type (load_parts.h). */
+TH_INLINE bool has_parts(int storage)
+{
+    return storage != PLAIN && storage > TH_Q4_0;
+}
+
 /* -- blocks --
  *
  * A number of a block, moved to bits 8 to 15 (or 12 to 15) of a unit, is made the fraction of a float: 2^15 + number
@@ -336,6 +344,9 @@ TH_INLINE int64_t steps_bytes(int storage, int64_t steps)
     return storage == PLAIN     ? steps * (int64_t)sizeof(real)
            : storage == TH_Q8_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0)
            : storage == TH_Q4_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0)
+#if TH_STORED
+           : has_parts(storage) ? steps * (int64_t)th_dtype_size(storage) / th_dtype_numbers(storage)
+#endif
                                 : steps * 2;
 }
 

@@ -1,5 +1,5 @@
-/* Rounds rows of A to blocks of int8 numbers, and multiplies them by stored blocks (product_int8.h). The products of
- * the numbers are added as integers, four at a time, so these sums are exact. */
+/* Multiplies rounded rows of A by stored blocks of 32 numbers (product_int8.h). The products of the numbers are added as
+ * integers, four at a time, so these sums are exact. */
 #include "kernels/products/product_int8.h"
 
 #include "kernels/product_block.h"
@@ -16,57 +16,6 @@ enum {
     INT8_STREAMS = TH_REGISTERS == 1 ? 8 : TH_VECTOR_REGISTERS / TH_REGISTERS / 2,
     INT8_AHEAD_BYTES = 768 /* of each column, prefetched before they are used */
 };
-
-/* -- rounding -- */
-
-/* Rounds one block. */
-TH_INLINE void round_to_int8(const real *x, int8_t *number, real *scale)
-{
-    const real magic = 0x1.8p23F; /* added to a small number, leaves it rounded in the lowest bits */
-    int32_t rounded[TH_BLOCK_NUMBERS];
-    vec largest = {0};
-    UNROLLED_FOR (int i = 0; i < TH_BLOCK_NUMBERS; i += TH_REGISTER_LANES)
-        largest = vec_maximum(largest, vec_abs(vec_load(x + i)));
-    const real most = vec_largest(largest);
-    const bool is_zero = most < 0x1p-118F;
-    const real inverse = is_zero ? 0 : 127 / most;
-    *scale = non_finite(most) ? most - most : is_zero ? 0 : most / 127;
-    UNROLLED_FOR (int i = 0; i < TH_BLOCK_NUMBERS; i += TH_REGISTER_LANES) {
-        const vec multiple = vec_rounded(vec_load(x + i) * vec_broadcast(inverse));
-        *(vec_int *)(rounded + i) = (vec_int)(multiple + vec_broadcast(magic)) - (vec_int)vec_broadcast(magic);
-    }
-    for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
-        number[i] = (int8_t)(non_finite(most) ? 0 : rounded[i]);
-}
-
-#endif
-
-/* Rounds m rows of k numbers. Float32 only. */
-void TH_KERNEL(product_int8_round)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column,
-                                   th_int8_pair *pairs)
-{
-#if TH_REAL_BITS == 32
-    const int64_t blocks = k / TH_BLOCK_NUMBERS;
-    for (int64_t i = 0; i < m; i++) {
-        th_int8_pair *to = pairs + i * th_int8_pairs(k);
-        if (blocks % 2 != 0)
-            to[blocks / 2] = (th_int8_pair){.number = {0}};
-        for (int64_t b = 0; b < blocks; b++) {
-            const real *from = (const real *)a + i * row + b * TH_BLOCK_NUMBERS * column;
-            real copy[TH_BLOCK_NUMBERS], scale;
-            for (int j = 0; j < TH_BLOCK_NUMBERS && column != 1; j++)
-                copy[j] = from[j * column];
-            round_to_int8(column == 1 ? from : copy, to[b / 2].number + b % 2 * TH_BLOCK_NUMBERS, &scale);
-            for (int j = 0; j < TH_INT8_SUMS; j++)
-                to[b / 2].scale[b % 2 * TH_INT8_SUMS + j] = scale;
-        }
-    }
-#else
-    (void)m, (void)k, (void)a, (void)row, (void)column, (void)pairs;
-#endif
-}
-
-#if TH_REAL_BITS == 32
 
 /* -- weights -- */
 
@@ -204,7 +153,7 @@ TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_produ
 {
     static const th_q8_0 zero_block;
     const int64_t block_bytes = storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0), pairs = th_int8_pairs(p->k);
-    const th_int8_pair *a = p->a + row * pairs;
+    const th_int8_pair *a = (const th_int8_pair *)p->a + row * pairs;
     const char *b[INT8_STREAMS];
     int64_t blocks = p->k / TH_BLOCK_NUMBERS;
     lanes sum[INT8_STREAMS][INT8_ROWS];
@@ -269,7 +218,7 @@ TH_INLINE void int8_rows(int storage, const th_int8_product *p)
         int8_columns(storage, p, j, p->n - j < INT8_COLUMNS ? p->n - j : INT8_COLUMNS);
 }
 
-/* -- types that block_parts.h reads. Some blocks of a column are unpacked, and then multiplied by all rows -- */
+/* -- other types with blocks of 32 numbers. Some blocks of a column are unpacked, and then multiplied by all rows -- */
 
 enum { UNPACKED_PAIRS = 16 /* that are unpacked together: 1024 numbers, in the first-level cache */ };
 
@@ -293,6 +242,12 @@ TH_INLINE vec repeated(const float *quarter, int r)
 #endif
 }
 
+/* The numbers of a block without their offset, and its scales. */
+typedef struct block_part {
+    _Alignas(PART) int8_t number[PART];
+    float scale[2], least[2]; /* of each half */
+} block_part;
+
 TH_INLINE void unpack_pair(const block_part *part, unpacked_pair *to)
 {
     const float scale[4] = {part[0].scale[0], part[0].scale[1], part[1].scale[0], part[1].scale[1]},
@@ -305,22 +260,25 @@ TH_INLINE void unpack_pair(const block_part *part, unpacked_pair *to)
     }
 }
 
-/* Unpacks `count` parts of a column, whole blocks. Zeros fill the last pair. */
-TH_INLINE void unpack_parts(int storage, int parts, int64_t bytes, const uint8_t *block, int64_t count,
-                            unpacked_pair *to)
+TH_INLINE void read_part(int storage, const uint8_t *block, block_part *to)
+{
+    const part_bytes numbers = read_numbers(storage, block, 0) - (uint8_t)offset_of(storage);
+    float_scales scales;
+    memcpy(to->number, &numbers, sizeof numbers);
+    read_float_scales(storage, block, 2, &scales);
+    memcpy(to->scale, scales.scale, sizeof to->scale);
+    memcpy(to->least, scales.least, sizeof to->least);
+}
+
+/* Unpacks `count` blocks of a column. Zeros fill the last pair. */
+TH_INLINE void unpack_parts(int storage, int64_t bytes, const uint8_t *block, int64_t count, unpacked_pair *to)
 {
     block_part part[2];
-    for (; parts > 1 && count > 0; count -= parts, block += bytes)
-        UNROLLED_FOR (int i = 0; i < parts; i += 2) {
-            read_part(storage, block, i, &part[0]);
-            read_part(storage, block, i + 1, &part[1]);
-            unpack_pair(part, to++);
-        }
     for (; count > 0; count -= 2, block += 2 * bytes) {
         part[1] = (block_part){.number = {0}};
-        read_part(storage, block, 0, &part[0]);
+        read_part(storage, block, &part[0]);
         if (count > 1)
-            read_part(storage, block + bytes, 0, &part[1]);
+            read_part(storage, block + bytes, &part[1]);
         unpack_pair(part, to++);
     }
 }
@@ -328,10 +286,10 @@ TH_INLINE void unpack_parts(int storage, int parts, int64_t bytes, const uint8_t
 #define UNPACK(dtype, name, numbers)                                                                                   \
     static void unpack_##name(const uint8_t *block, int64_t count, unpacked_pair *to)                                  \
     {                                                                                                                  \
-        unpack_parts(dtype, (numbers) / PART, dtype##_BYTES, block, count, to);                                        \
+        unpack_parts(dtype, dtype##_BYTES, block, count, to);                                                          \
     }
 
-TH_BLOCK_FORMATS(UNPACK)
+TH_FORMATS_OF_32(UNPACK)
 
 #define UNPACK_CASE(dtype, name, numbers)                                                                              \
     case dtype:                                                                                                        \
@@ -341,16 +299,10 @@ TH_BLOCK_FORMATS(UNPACK)
 static void unpack(int storage, const uint8_t *block, int64_t count, unpacked_pair *to)
 {
     switch (storage) {
-        TH_BLOCK_FORMATS(UNPACK_CASE)
+        TH_FORMATS_OF_32(UNPACK_CASE)
     default:
         break;
     }
-}
-
-/* Whether the numbers of a type have a least number. */
-TH_INLINE bool has_least(int storage)
-{
-    return storage == TH_Q4_1 || storage == TH_Q5_1 || storage == TH_Q2_K || storage == TH_Q4_K || storage == TH_Q5_K;
 }
 
 /* Adds the products of unpacked pairs, for each row. */
@@ -399,7 +351,7 @@ static void add_rows_unpacked(int storage, const th_int8_product *p, int64_t fir
                               const unpacked_pair *w, lanes *sum)
 {
     const int64_t pairs = th_int8_pairs(p->k);
-    const th_int8_pair *a = p->a + first;
+    const th_int8_pair *a = (const th_int8_pair *)p->a + first;
     int64_t row = 0;
     for (; row + INT8_FEW_ROWS <= p->m; row += INT8_FEW_ROWS)
         add_unpacked_rows(has_least(storage), a + row * pairs, pairs, count, w, sum + row);
@@ -407,7 +359,7 @@ static void add_rows_unpacked(int storage, const th_int8_product *p, int64_t fir
         add_unpacked_row(has_least(storage), a + row * pairs, count, w, sum + row);
 }
 
-static void int8_unpacked_column(int storage, int64_t bytes, int64_t numbers, const th_int8_product *p, int64_t j)
+static void int8_unpacked_column(int storage, int64_t bytes, const th_int8_product *p, int64_t j)
 {
     const uint8_t *column = (const uint8_t *)p->b + j * p->b_bytes;
     const int64_t pairs = th_int8_pairs(p->k), parts = p->k / PART;
@@ -418,7 +370,7 @@ static void int8_unpacked_column(int storage, int64_t bytes, int64_t numbers, co
         unpacked_pair w[UNPACKED_PAIRS];
         const int64_t count = pairs - pair < UNPACKED_PAIRS ? pairs - pair : UNPACKED_PAIRS;
         const int64_t rest = parts - 2 * pair;
-        unpack(storage, column + 2 * pair * PART / numbers * bytes, rest < 2 * count ? rest : 2 * count, w);
+        unpack(storage, column + 2 * pair * bytes, rest < 2 * count ? rest : 2 * count, w);
         add_rows_unpacked(storage, p, pair, count, w, sum);
     }
     for (int64_t i = 0; i < p->m; i++) {
@@ -431,12 +383,12 @@ static void int8_unpacked_column(int storage, int64_t bytes, int64_t numbers, co
 #define INT8_CASE(dtype, name, numbers)                                                                                \
     case dtype:                                                                                                        \
         for (int64_t j = 0; j < p->n; j++)                                                                             \
-            int8_unpacked_column(dtype, dtype##_BYTES, numbers, p, j);                                                 \
+            int8_unpacked_column(dtype, dtype##_BYTES, p, j);                                                          \
         break;
 
 #endif
 
-/* Multiplies by a B with this storage type. Float32 only. */
+/* Multiplies by a B with this storage type, whose blocks have 32 numbers. p->a: th_int8_pair. Float32 only. */
 void TH_KERNEL(product_int8)(int storage, const th_int8_product *p)
 {
 #if TH_REAL_BITS == 32
@@ -447,7 +399,7 @@ void TH_KERNEL(product_int8)(int storage, const th_int8_product *p)
     case TH_Q4_0:
         int8_rows(TH_Q4_0, p);
         break;
-        TH_BLOCK_FORMATS(INT8_CASE)
+        TH_FORMATS_OF_32(INT8_CASE)
     default:
         break;
     }

@@ -3,7 +3,7 @@
  * kernel streams B: it reads a panel of columns over all steps of k before the next panel. It prefetches in the order
  * in which the processor reads fastest (docs/internals/products.md). Each element of C has the same sums as in the
  * other kernels, one for each TH_PRODUCT_BLOCK steps. */
-#include "kernels/products/vector/load_columns.h"
+#include "kernels/products/vector/load_parts.h"
 
 enum {
     PANELS = 2, /* most panels that several rows multiply at a time */
@@ -14,7 +14,7 @@ enum {
  * whole block must be in the cache before. */
 TH_INLINE int64_t near_bytes(int storage)
 {
-    return storage == TH_Q8_0 || storage == TH_Q4_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
+    return storage >= TH_Q8_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
 }
 
 /* -- products without a packed panel. These loops are unrolled and take long to compile. They exist for the types and
@@ -85,7 +85,7 @@ static direct_function *find_direct_loop(int storage, int64_t rows)
         return rows == 1 ? multiply_q4_0_1 : NULL;
 #endif
     default:
-        return plain[rows - 1];
+        return storage == PLAIN ? plain[rows - 1] : NULL;
     }
 }
 
@@ -107,6 +107,13 @@ PACK(usual_q8_0, TH_Q8_0, true)
 PACK(q8_0, TH_Q8_0, false)
 PACK(q4_0, TH_Q4_0, true)
 
+static __attribute__((noinline)) void pack_part(int storage, const column_use *use, int64_t step)
+{
+    const column_use packing = {
+        .groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step, .near = use->near};
+    use_part(storage, &packing, step);
+}
+
 /* Writes a chunk of steps to use->panel. usual: the result of prepare_panel. */
 static void pack_chunk(int storage, bool usual, const column_use *use, int64_t step)
 {
@@ -126,8 +133,11 @@ static void pack_chunk(int storage, bool usual, const column_use *use, int64_t s
 #endif
         pack_chunk_q8_0(use, step);
         break;
-    default:
+    case TH_Q4_0:
         pack_chunk_q4_0(use, step);
+        break;
+    default:
+        pack_part(storage, use, step);
         break;
     }
     (void)usual;
@@ -172,8 +182,10 @@ TH_INLINE void add_rows(int rows, int panels, const packed_chunk *chunk, int64_t
 static void add_chunk(int rows, const packed_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
                       vec (*sum)[TILE_ROWS])
 {
-    if (rows == 1)
+    if (rows == 1 && chunk->panels == 1)
         add_rows(1, 1, chunk, steps, a, a_row, sum);
+    else if (rows == 1)
+        add_rows(1, 2, chunk, steps, a, a_row, sum);
     else if (rows == 2 && chunk->panels == 1)
         add_rows(2, 1, chunk, steps, a, a_row, sum);
     else if (rows == 2)
@@ -222,6 +234,10 @@ static bool prepare_panel(int storage, column_set *set, const char *first, int64
     for (int64_t g = 0; g < GROUPS; g++) {
         const int64_t before = g * TH_REGISTER_LANES < columns ? g * TH_REGISTER_LANES : columns - 1;
         usual &= prepare_columns(storage, &set[g], first + before * line_bytes, line_bytes, columns - before, steps);
+#if TH_STORED
+        if (has_parts(storage))
+            read_part_scales(storage, &set[g], steps / PART);
+#endif
     }
     return usual;
 }

@@ -41,13 +41,20 @@ TH_INLINE void load_q4_0(int64_t blocks, const th_q4_0 *restrict from, real *res
 TH_INLINE void load_parts(int dtype, int64_t block_parts, int64_t block_bytes, int64_t first, int64_t n,
                           const uint8_t *row, real *restrict to)
 {
+    float_scales scales;
     for (int64_t at = first / PART; at < (first + n) / PART; at++, to += PART) {
-        block_part part;
-        read_part(dtype, row + at / block_parts * block_bytes, (int)(at % block_parts), &part);
-        for (int i = 0; i < HALF_PART; i++)
-            to[i] = (real)(part.scale[0] * (float)part.number[i] - part.least[0]);
-        for (int i = HALF_PART; i < PART; i++)
-            to[i] = (real)(part.scale[1] * (float)part.number[i] - part.least[1]);
+        const uint8_t *block = row + at / block_parts * block_bytes;
+        const int part = (int)(at % block_parts);
+        if (at == first / PART || part == 0)
+            read_float_scales(dtype, block, 2 * (int)block_parts, &scales);
+        const part_bytes raw = read_numbers(dtype, block, part);
+        uint8_t number[PART];
+        memcpy(number, &raw, sizeof number);
+        for (int half = 0; half < 2; half++) {
+            const float scale = scales.scale[2 * part + half], least = scales.least[2 * part + half];
+            for (int i = half * HALF_PART; i < (half + 1) * HALF_PART; i++)
+                to[i] = (real)(scale * (float)(number[i] - offset_of(dtype)) - least);
+        }
     }
 }
 
