@@ -15,9 +15,11 @@
 enum { X, WEIGHT, TARGETS };
 enum { LOSS, SAVED };
 enum {
-    CHUNK_LOGITS = 2 << 20,  /* for a chunk, but at least TH_PRODUCT_BLOCK rows: each chunk reads and writes dW once */
-    LEAST_STORED_ROWS = 48,  /* of a chunk with a stored weight: with fewer, packing the weight takes too much time */
-    ENOUGH_STORED_ROWS = 192 /* with more, products are not faster */
+    CHUNK_LOGITS = 2 << 20,   /* for a chunk, but at least TH_PRODUCT_BLOCK rows: each chunk reads and writes dW once */
+    LEAST_STORED_ROWS = 48,   /* of a chunk with a stored weight: with fewer, packing the weight takes too much time */
+    ENOUGH_STORED_ROWS = 192, /* with more, products are not faster */
+    MOST_STORED_LOGITS = 12 << 20, /* for a chunk with at least LEAST_STORED_ROWS rows: 48 MiB in float32 */
+    STORED_ROW_UNIT = 12           /* whole tiles of a product */
 };
 
 static th_status dense_cross_entropy_shape(th_call *call)
@@ -40,13 +42,15 @@ static th_status dense_cross_entropy_shape(th_call *call)
 }
 
 /* Returns the number of rows of a chunk with a stored weight, whose gradient is not computed. The logits are the
- * largest tensor of a short step. So a chunk has a third of the rows, within limits. */
+ * largest tensor of a short step. So a chunk has a third of the rows, within limits, and fewer if there are very many
+ * classes. */
 static int64_t stored_chunk_rows(int64_t all_rows, int64_t classes)
 {
     const int64_t third = (all_rows + 2) / 3, rows_of_logits = CHUNK_LOGITS / classes;
-    const int64_t rows = third < LEAST_STORED_ROWS    ? LEAST_STORED_ROWS
-                         : third < ENOUGH_STORED_ROWS ? third
-                                                      : ENOUGH_STORED_ROWS;
+    const int64_t most_rows = MOST_STORED_LOGITS / classes / STORED_ROW_UNIT * STORED_ROW_UNIT;
+    const int64_t enough = most_rows < ENOUGH_STORED_ROWS ? most_rows : ENOUGH_STORED_ROWS;
+    const int64_t wanted = third < enough ? third : enough;
+    const int64_t rows = wanted > LEAST_STORED_ROWS ? wanted : LEAST_STORED_ROWS;
     return rows_of_logits > rows ? rows_of_logits : rows;
 }
 
