@@ -5,11 +5,12 @@
  *     tuning                                         all parameters
  *     tuning --lora 16 --storage q8_0                adapters of all projections
  *     tuning --lora 16 --storage q8_0 --attention    adapters of q_proj and v_proj only
+ *     tuning --lora 16 --folder FILE.gguf            adapters beside the weights of a file, in its types and mapped
  *
  * Nothing is stored in q8_0 from the start: th_module_store converts a float32 model. The fields of the memory do not
  * contain this conversion; store_peak_mib does. */
 #include <string.h>
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 #include "measure.h"
 #include "options.h"
@@ -22,7 +23,7 @@ enum { BATCHES = 4, MAX_STEPS = 1000 };
 static int64_t layers = 12, width = 768, heads = 12, kv_heads, mlp_width, vocabulary = 32000, length = 256, batch = 1;
 static int64_t rank, threads, steps = 5;
 static bool tied, attention, recompute;
-static const char *storage = "float32", *precision = "float32", *profile;
+static const char *storage = "float32", *precision = "float32", *profile, *folder;
 
 static const program_option options[] = {
     {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
@@ -37,6 +38,7 @@ static const program_option options[] = {
     {"lora", "rank of the adapters; 0: tunes all parameters", .integer = &rank, .low = 0, .high = 1e6},
     {"attention", "adapters of q_proj and v_proj only, not of all projections", .flag = &attention},
     {"storage", "of frozen weights: float32, bfloat16, float16, q8_0 or q4_0", .text = &storage},
+    {"folder", "of a model, or a GGUF file, whose weights are frozen as they are stored", .text = &folder},
     {"recompute", "saves only the result of each block", .flag = &recompute},
     {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
@@ -80,8 +82,21 @@ static void check(const tuning *t)
         give_up(program, th_error_message(t->ctx));
 }
 
+/* Loads the frozen model of --folder. */
+static th_module *load_model(th_context *ctx)
+{
+    th_language_model_options model = {0};
+    if (th_pretrained_options(ctx, folder, &model))
+        give_up(program, th_error_message(ctx));
+    model.block.recompute = recompute;
+    vocabulary = model.vocabulary;
+    return th_language_model_from_folder(ctx, folder, &(th_folder_load_options){.stored = true, .model = &model});
+}
+
 static th_module *make_model(th_context *ctx)
 {
+    if (folder)
+        return load_model(ctx);
     return th_language_model_new(
         ctx, &(th_language_model_options){.vocabulary = vocabulary,
                                           .length = length,
@@ -132,6 +147,8 @@ static tuning new_tuning(bool shapes_only)
     if (t.ctx == NULL)
         give_up(program, "out of memory");
     t.model = make_model(t.ctx);
+    if (t.model == NULL)
+        check(&t);
     const th_dtype dtype = storage_type();
     if (rank > 0 && dtype != TH_FLOAT32 && (th_module_freeze(t.model, true) || th_module_store(t.model, dtype)))
         check(&t);
@@ -194,6 +211,8 @@ int main(int argc, char **argv)
     parse_options(argc, argv, program, "tuning: time and memory of steps that tune a Llama", options);
     if (rank == 0 && storage_type() != TH_FLOAT32)
         refuse(program, "only frozen weights have a storage type; --storage needs ", "--lora");
+    if (folder && rank == 0)
+        refuse(program, "the weights of a file are frozen; --folder needs ", "--lora");
     const tuning forecast = new_tuning(true);
     th_context_free(forecast.ctx);
     const tuning t = new_tuning(false);
