@@ -345,9 +345,10 @@ TH_INLINE int64_t steps_bytes(int storage, int64_t steps)
            : storage == TH_Q8_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0)
            : storage == TH_Q4_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0)
 #if TH_STORED
-           : has_parts(storage) ? steps * (int64_t)th_dtype_size(storage) / th_dtype_numbers(storage)
+           : has_parts(storage)
+               ? steps * (int64_t)th_dtype_size((th_dtype)storage) / th_dtype_numbers((th_dtype)storage)
 #endif
-                                : steps * 2;
+               : steps * 2;
 }
 
 /* Uses all steps of a chunk, in order. usual: what prepare_columns returned for all groups. */

@@ -25,18 +25,18 @@ TH_INLINE bool is_signed(int storage)
     return storage == TH_IQ4_XS;
 }
 
-/* Whether both groups of a part have the same scale. */
-TH_INLINE bool has_part_scales(int storage)
-{
-    return storage == TH_Q4_K || storage == TH_Q5_K || storage == TH_IQ4_XS;
-}
-
 /* -- sums of products --
  *
  * partial_products multiplies bytes: lanes of 16 bits have sums of two products, or lanes of 32 bits sums of four. Some
  * of these vectors may be added. add_scaled multiplies them by a scale, which is twice in 32 bits. */
 
 #if TH_VECTOR_BYTES > 16
+
+/* Whether both groups of a part have the same scale. */
+TH_INLINE bool has_part_scales(int storage)
+{
+    return storage == TH_Q4_K || storage == TH_Q5_K || storage == TH_IQ4_XS;
+}
 
 typedef int16_t vec_partial __attribute__((vector_size(TH_VECTOR_BYTES), may_alias));
 
