@@ -97,11 +97,9 @@ static th_jinja_node *parse_string(th_jinja_parser *p)
     size_t count = 0;
     while (!p->failed && p->token.kind == TH_JINJA_QUOTED) {
         /* \U12345678 is the escape with the most bytes for each of its own, and none has more than itself */
-        char *bytes = th_jinja_allocate(&p->program->arena, count + p->token.count + 4);
-        if (bytes == NULL) {
-            th_jinja_refuse(p, "the template is too large");
+        char *bytes = th_jinja_take_memory(p, count + p->token.count + 4);
+        if (bytes == NULL)
             break;
-        }
         memcpy(bytes, before, count);
         if (!put_quoted(&p->token, bytes, &count))
             th_jinja_refuse(p, "an escape in the string is not a character");

@@ -74,17 +74,24 @@ void th_jinja_expect(th_jinja_parser *p, const char *text)
                         p->token.bytes);
 }
 
+void *th_jinja_take_memory(th_jinja_parser *p, size_t bytes)
+{
+    void *memory = th_jinja_allocate(&p->program->arena, bytes);
+    if (memory == NULL) {
+        p->out_of_memory = true;
+        th_jinja_refuse(p, "the template is too large");
+    }
+    return memory;
+}
+
 const th_jinja_string *th_jinja_intern(th_jinja_parser *p, const char *bytes, size_t count)
 {
     for (const th_jinja_name *name = p->names; name; name = name->next)
         if (name->string.count == count && memcmp(name->string.bytes, bytes, count) == 0)
             return &name->string;
-    th_jinja_name *name = th_jinja_allocate(&p->program->arena, sizeof *name);
-    if (name == NULL) {
-        p->out_of_memory = true;
-        th_jinja_refuse(p, "the template is too large");
+    th_jinja_name *name = th_jinja_take_memory(p, sizeof *name);
+    if (name == NULL)
         return &p->nameless;
-    }
     *name = (th_jinja_name){{.bytes = bytes, .count = count}, p->names};
     p->names = name;
     return &name->string;
@@ -103,12 +110,9 @@ const th_jinja_string *th_jinja_take_name(th_jinja_parser *p)
 
 th_jinja_node *th_jinja_make(th_jinja_parser *p, th_jinja_node_kind kind)
 {
-    th_jinja_node *node = th_jinja_allocate(&p->program->arena, sizeof *node);
-    if (node == NULL) {
-        p->out_of_memory = true;
-        th_jinja_refuse(p, "the template is too large");
+    th_jinja_node *node = th_jinja_take_memory(p, sizeof *node);
+    if (node == NULL)
         node = &p->nowhere;
-    }
     *node = (th_jinja_node){.kind = kind, .place = p->token.place, .name = &p->nameless};
     return node;
 }
@@ -337,11 +341,9 @@ static th_jinja_node *parse_statement(th_jinja_parser *p)
 static th_jinja_node *parse_text(th_jinja_parser *p)
 {
     th_jinja_node *node = th_jinja_make(p, TH_JINJA_TEXT);
-    th_jinja_string *string = th_jinja_allocate(&p->program->arena, sizeof *string);
-    if (string == NULL) {
-        th_jinja_refuse(p, "the template is too large");
+    th_jinja_string *string = th_jinja_take_memory(p, sizeof *string);
+    if (string == NULL)
         return NULL;
-    }
     *string = (th_jinja_string){.bytes = p->token.bytes, .count = p->token.count};
     node->value = (th_jinja_value){.kind = TH_JINJA_STRING, .string = string};
     th_jinja_advance(p);

@@ -31,6 +31,8 @@ bool th_jinja_at_word(const th_jinja_parser *p, const char *text);
 bool th_jinja_skip_operator(th_jinja_parser *p, const char *text);
 bool th_jinja_skip_word(th_jinja_parser *p, const char *text);
 void th_jinja_expect(th_jinja_parser *p, const char *text);
+/* Returns memory of zeros, which belongs to the program; NULL after an error. */
+void *th_jinja_take_memory(th_jinja_parser *p, size_t bytes);
 /* Returns the only string of the program with these bytes. */
 const th_jinja_string *th_jinja_intern(th_jinja_parser *p, const char *bytes, size_t count);
 const th_jinja_string *th_jinja_take_name(th_jinja_parser *p);
