@@ -78,7 +78,8 @@ TH_API void th_chat_template_free(th_chat_template *chat);
 
 /* -- conversations -- */
 
-/* A message. Texts are UTF-8 and end with NUL. */
+/* A message. Texts are UTF-8 and end with NUL. Bytes that are not UTF-8, which the answer of a model may have, become
+ * U+FFFD. */
 typedef struct th_chat_message {
     const char *role; /* "system", "user" or "assistant" */
     const char *content;

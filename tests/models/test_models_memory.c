@@ -52,7 +52,7 @@ static const char config[] = "{\"model_type\": \"gemma3_text\", \"num_hidden_lay
                              "\"short_factor\": [1, 2], "
                              "\"long_factor\": [2, 3], \"factor\": 2, \"original_max_position_embeddings\": 65536}}}";
 static const char chat_config[] = "{\"bos_token\": \"<b>\", \"eos_token\": {\"content\": \"<e>\"}, \"chat_template\": "
-                                  "[{\"name\": \"other\", \"template\": \"x\"}]}";
+                                  "[{\"name\": \"default\", \"template\": \"x\"}]}";
 
 static void write_text(const char *name, const char *text)
 {

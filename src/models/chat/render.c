@@ -174,12 +174,28 @@ th_status th_chat_render(const th_chat_template *chat, const th_chat_conversatio
 
 /* -- messages of the caller -- */
 
+/* Creates a string. Bytes that are not UTF-8 become U+FFFD: the answer of a model may have some. NULL if out of memory. */
+static json_t *create_string(const char *text)
+{
+    th_text valid = {0};
+    bool complete = th_jinja_append(&valid, "", 0);
+    while (*text && complete) {
+        const char *character;
+        size_t size;
+        text += th_next_valid_utf8(text, &character, &size);
+        complete = th_jinja_append(&valid, character, size);
+    }
+    json_t *string = complete ? json_stringn_nocheck(valid.bytes, valid.count) : NULL;
+    th_text_free(&valid);
+    return string;
+}
+
 /* Appends a message to a list. Returns false if out of memory. */
 static bool add_message(json_t *list, const th_chat_message *message)
 {
     json_t *object = json_object();
-    const bool complete = th_json_add(object, "role", json_string_nocheck(message->role)) &&
-                          th_json_add(object, "content", json_string_nocheck(message->content));
+    const bool complete = th_json_add(object, "role", create_string(message->role)) &&
+                          th_json_add(object, "content", create_string(message->content));
     return json_array_append_new(list, object) == 0 && complete;
 }
 
@@ -191,10 +207,9 @@ th_status th_chat_render_messages(const th_chat_template *chat, const th_chat_me
     if (messages == NULL || count == 0)
         status = th_fail(chat->ctx, TH_ERROR_VALUE, operation, "the conversation has no messages");
     for (size_t i = 0; i < count && status == TH_OK; i++)
-        if (messages[i].role == NULL || messages[i].content == NULL || !th_is_utf8(messages[i].role) ||
-            !th_is_utf8(messages[i].content))
-            status = th_fail(chat->ctx, TH_ERROR_VALUE, operation,
-                             "message %zu: the role or the content is NULL or not UTF-8", i + 1);
+        if (messages[i].role == NULL || messages[i].content == NULL)
+            status =
+                th_fail(chat->ctx, TH_ERROR_VALUE, operation, "message %zu: the role or the content is NULL", i + 1);
         else if (!add_message(list, &messages[i]))
             status = th_fail_memory(chat->ctx, operation, count);
     const th_chat_conversation conversation = {
@@ -263,17 +278,19 @@ th_status th_chat_write_json(const th_chat_template *chat, const char *json, siz
 
 /* -- the end of an answer -- */
 
-/* Returns a copy of the tag at the beginning of a text; NULL if it has none, or if it is eos. */
+/* Returns a copy of the tag at the beginning of a text; NULL if it has none, if it is eos, or out of memory, with an error. */
 static char *copy_tag(const th_chat_template *chat, const char *text)
 {
     const size_t count = *text == '<' ? strcspn(text, ">") + 1 : 0, of_eos = strlen(chat->eos);
     if (count < 2 || count > strlen(text) || (of_eos > 0 && strncmp(text, chat->eos, of_eos) == 0))
         return NULL;
     char *tag = th_allocate(chat->ctx, count + 1);
-    if (tag) {
-        memcpy(tag, text, count);
-        tag[count] = 0;
+    if (tag == NULL) {
+        th_fail_memory(chat->ctx, operation, count + 1);
+        return NULL;
     }
+    memcpy(tag, text, count);
+    tag[count] = 0;
     return tag;
 }
 

@@ -37,10 +37,24 @@ static th_status template_loaded(program_run *r)
     add_text(r, th_chat_template_end(chat));
     th_chat_template_free(chat);
     th_text text = {0};
-    const th_status status = th_chat_template_text(r->ctx, in_folder(r, "."), &text);
+    th_status status = th_chat_template_text(r->ctx, in_folder(r, "."), &text);
+    if (status == TH_OK)
+        status = th_chat_template_text_as(r->ctx, in_folder(r, "."), "chatml", &text);
     add_number(r, (double)text.count);
     th_text_free(&text);
     return status;
+}
+
+/* Sets the end, the variables and the date, and writes a conversation in JSON. */
+static th_status conversation_written(program_run *r, th_chat_template *chat, th_text *text)
+{
+    static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}";
+    th_status status = th_chat_template_set_end(chat, "</s>");
+    if (status == TH_OK)
+        status = th_chat_template_set_variables(chat, "{\"usual_system\": \"Be brief.\"}");
+    if (status == TH_OK)
+        status = th_chat_template_set_date(chat, "2026-11-28");
+    return status == TH_OK ? th_chat_write_json(chat, json, sizeof json - 1, NULL, text) : th_error_code(r->ctx);
 }
 
 static th_status conversation_encoded(program_run *r)
@@ -54,6 +68,8 @@ static th_status conversation_encoded(program_run *r)
     add_text(r, th_instructions_format(lines, sizeof lines - 1));
     if (status == TH_OK)
         status = th_chat_write(chat, &message, 1, NULL, &text);
+    if (status == TH_OK)
+        status = conversation_written(r, chat, &text);
     if (status == TH_OK)
         status = th_chat_encode(chat, tokenizer, &message, 1, NULL, &tokens, &marks);
     if (status == TH_OK)
