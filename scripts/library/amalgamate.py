@@ -67,6 +67,9 @@ class CMakeLists:
             self.lists[words[0]] = self._entries(self.variables[words[1]], words[2:])
         elif command == "tapehead_embed":
             self.lists[words[0]] = self._bytes(words[1], self.expand(words[2:]))
+        elif command == "tapehead_embed_each":
+            self.lists[words[0]] = "".join(self._bytes(words[1] + re.sub(r'\W', '_', Path(file).name.split(".")[0]), [file])
+                                           for file in self.expand(words[2:]))
 
     def _glob(self, pattern, recursive):
         folder, name = os.path.split(pattern)

@@ -144,11 +144,11 @@ TH_INLINE part_bytes read_numbers(int dtype, const uint8_t *block, int part)
 
 /* -- scales -- */
 
-typedef uint8_t group_bytes __attribute__((vector_size(BLOCK_GROUPS), aligned(1), may_alias));
+typedef uint8_t group_row __attribute__((vector_size(BLOCK_GROUPS), aligned(1), may_alias));
 typedef int16_t group_words __attribute__((vector_size(2 * BLOCK_GROUPS), aligned(2), may_alias));
 
 /* Sets the scales of 16 groups. */
-TH_INLINE void set_groups(int16_t *groups, group_bytes bytes)
+TH_INLINE void set_groups(int16_t *groups, group_row bytes)
 {
     *(group_words *)groups = __builtin_convertvector(bytes, group_words);
 }
@@ -157,7 +157,7 @@ TH_INLINE void set_groups(int16_t *groups, group_bytes bytes)
 TH_INLINE void set_parts(int16_t *groups, uint32_t low, uint32_t high)
 {
     typedef uint64_t two_words __attribute__((vector_size(BLOCK_GROUPS)));
-    const group_bytes bytes = (group_bytes)(two_words){low | (uint64_t)high << 32, 0};
+    const group_row bytes = (group_row)(two_words){low | (uint64_t)high << 32, 0};
     set_groups(groups, __builtin_shufflevector(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7));
 }
 
@@ -178,7 +178,7 @@ TH_INLINE void read_scales_of_q3_k(const uint8_t *bytes, block_scales *to)
     memcpy(word, bytes, sizeof word);
     for (int i = 0; i < 4; i++)
         scale[i] = (word[i % 2] >> i / 2 * 4 & 0x0f0f0f0f) | (word[2] >> 2 * i & 0x03030303) << 4;
-    group_bytes all;
+    group_row all;
     memcpy(&all, scale, sizeof all);
     set_groups(to->scale, all);
     *(group_words *)to->scale -= 32;
@@ -195,7 +195,7 @@ TH_INLINE void read_scales_of_iq4_xs(const uint8_t *block, block_scales *to)
 /* Reads the integer scales of a block. Sets `least` only if the type has it. */
 TH_INLINE void read_block_scales(int dtype, const uint8_t *block, block_scales *to)
 {
-    const group_bytes *bytes = (const group_bytes *)block;
+    const group_row *bytes = (const group_row *)block;
     switch (dtype) {
     case TH_Q2_K:
         set_groups(to->scale, *bytes & 15);
