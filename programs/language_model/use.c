@@ -190,14 +190,13 @@ int eval(int argc, char **argv)
     const char *text_path = NULL, *run = NULL;
     template_use template = {NULL};
     model_use use = {0};
-    const program_option options[] = {
-        {"text",
-         "measure on this file, folder or pipe (-), instead of the run's validation "
-         "text; required for a model that is not a run",
-         .text = &text_path},
-        TEMPLATE_OPTIONS(template),
-        MODEL_USE_OPTIONS(use),
-        {0}};
+    const program_option options[] = {{"text",
+                                       "measure on this file, folder or pipe (-), instead of the run's validation "
+                                       "text; required for a model that is not a run",
+                                       .text = &text_path},
+                                      TEMPLATE_OPTIONS(template),
+                                      MODEL_USE_OPTIONS(use),
+                                      {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
             "language_model eval RUN [OPTION...]\n"

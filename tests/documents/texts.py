@@ -55,6 +55,7 @@ class Page(HTMLParser):
         self.silent -= tag in ("style", "script", "title", "noscript")
 
     def handle_data(self, data):
+        data = re.sub("@[A-Z]+@", "", data)  # which assemble.cmake replaces
         if not self.silent and re.search("[^\\W\\d_]", data):
             problems.append(f"page.html has a text of its own: {data.strip()}")
 

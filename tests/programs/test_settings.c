@@ -210,6 +210,7 @@ START_TEST(test_each_setting_is_checked)
             }
             const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
                                   o->text == &chosen.lora_targets || o->text == &chosen.chat ||
+                                  o->text == &chosen.template_variables || o->text == &chosen.template_date ||
                                   o->text == &chosen.activation || strcmp(o->name, "validation file") == 0;
             ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
         }
