@@ -112,7 +112,7 @@ class TwoFiles:
         for file, text in self.texts.items():
             for name in identifiers(text):
                 count[name] = count.get(name, 0) + 1
-            if file.suffix == ".h":
+            if file.suffix == ".h" and "posix" not in file.parts:  # whose macros replace functions of the system, with such names
                 header_macros |= macros(text)
         for text in self.cmake.lists.values():
             for name in identifiers(text):
