@@ -217,7 +217,7 @@ static bool answer_lines(conversation *c, const sample_options *options)
 int chat(int argc, char **argv)
 {
     const char *run = NULL, *system = NULL;
-    template_use template = {NULL};
+    template_use template = {0};
     int64_t tokens = 300, top_k = 0, seed = 1;
     double temperature = 0.8, top_p = 0.95;
     bool no_history = false;

@@ -188,7 +188,7 @@ int sample(int argc, char **argv)
 int eval(int argc, char **argv)
 {
     const char *text_path = NULL, *run = NULL;
-    template_use template = {NULL};
+    template_use template = {0};
     model_use use = {0};
     const program_option options[] = {{"text",
                                        "measure on this file, folder or pipe (-), instead of the run's validation "
