@@ -236,13 +236,12 @@ static th_chat_template *make_template(folder *f, const th_chat_kind *kind, cons
         kind = th_chat_find_kind("plain");
     if (kind)
         return th_chat_template_of_kind(f->ctx, kind, bos, eos);
-    if (f->jinja.bytes)
-        return th_chat_template_make(f->ctx, &(th_chat_source){.kind = th_chat_jinja,
-                                                               .name = f->name,
-                                                               .text = f->jinja,
-                                                               .tool_text = name ? (th_text){0} : f->tool_jinja,
-                                                               .bos = bos,
-                                                               .eos = eos});
+    if (f->jinja.bytes) {
+        th_chat_source source = {.kind = th_chat_jinja, .name = f->name, .text = f->jinja, .bos = bos, .eos = eos};
+        if (name == NULL)
+            source.tool_text = f->tool_jinja;
+        return th_chat_template_make(f->ctx, &source);
+    }
     th_chat_list_kinds(list);
     th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
             "the kind %s is unknown, and %.200s has no template of this name; the known kinds are %s",
