@@ -11,6 +11,7 @@ import unittest
 from urllib.parse import quote
 
 import browser
+from test_first import PALE, UNMARKED
 from selenium.webdriver.common.action_chains import ActionChains
 
 CLASS = os.environ.get("TAPEHEAD_CLASS")
@@ -197,6 +198,49 @@ class Exercises(browser.PageTest):
             self.window(width, 1400)
             self.run_script("document.getElementById('exercises').scrollIntoView()")
             self.picture(f"exercises_{theme}_{width}")
+
+    def test_contrast(self):
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            self.choose(1)
+            self.write(solution(1))
+            self.mark()
+            self.choose(4)
+            self.write('printf("N is %lld\\n", N);' + solution(4).replace("- sum", "+ sum").replace("at(dx, n, j)", "at(dx, n, j + 1)"))
+            self.mark()
+            self.assertTrue(self.find_all("#exercises :is(.complaint, .check-list, .solved, .gutter .bad)"))
+            self.run_script("document.querySelectorAll('#exercises details').forEach((details) => (details.open = true))")
+            count, pale = self.run_script(PALE)
+            self.assertGreater(count, 100)
+            self.assertEqual(pale, [], theme)
+
+    def test_languages(self):
+        self.choose(4)
+        self.write(solution(4).replace("- sum", "+ sum"))
+        self.mark()
+        self.run_script("document.querySelectorAll('#exercises details').forEach((details) => (details.open = true)); setLanguage('marked')")
+        self.assertEqual(self.run_script(UNMARKED), [])
+        self.run_script("setLanguage('zh')")
+        self.assertIn("12 分中得 1 分：有错", self.status())
+        self.assertEqual(self.find("#exercises [name=run]").text, "运行")
+        self.assertEqual(self.find("nav li:last-child a").text, "练习")
+        for width in (1280, 400):
+            self.window(width, 1400)
+            self.assertLessEqual(self.run_script("return document.documentElement.scrollWidth"), width)
+            self.run_script("document.getElementById('exercises').scrollIntoView()")
+            self.picture(f"exercises_chinese_{width}")
+        self.choose(1)
+        self.write(" ")
+        self.run_script("document.querySelector('#exercises [name=run]').click()")
+        self.assertEqual(self.status(), "请先写出您的代码。")
+
+    def test_the_navigation_leads_to_the_exercises(self):
+        link = self.find("nav a[href='#exercises']")
+        link.send_keys(browser.Keys.ENTER)
+        top = self.run_script("return document.querySelector('#exercises h2').getBoundingClientRect().top")
+        self.assertTrue(0 <= top < 200, top)
+        self.press(browser.Keys.TAB)
+        self.assertEqual(self.run_script("return document.activeElement.dataset.key"), "exercise 0")
 
     def test_names_for_screen_readers(self):
         unnamed = """return [...document.querySelectorAll('#exercises :is(button, textarea, pre[tabindex], summary)')]

@@ -64,7 +64,7 @@ page = Page()
 page.feed(html)
 used = page.keys | {"title.page", "noscript"}
 source = "\n".join(scripts.values())
-used |= {text for text in re.findall(r'"([^"\n]+)"', source) if text in texts}
+used |= {text for text in re.findall(r'"([^"\n]*)"', source) if text in texts}
 for prefix in re.findall(r"`([a-z.]+\.)\$\{", source):  # keys that scripts compose
     used |= {key for key in texts if key.startswith(prefix)}
 used |= {f"mask.{name}.says" for name in ("causal", "none", "window")}

@@ -1,45 +1,6 @@
 /* The exercises: an editor for the lines of each exercise, and what the marker says about them. The files of
- * teaching/exercises are in this page. The engine's interpreter runs them (class_mark in teaching/class/engine.h). */
-
-const EXERCISE_TEXTS = {
-    title: "Exercises",
-    about: "Write the missing lines of an operation. The marker compares your results with the right ones and says what is wrong. Nothing is installed: "
-        + "an interpreter in this page runs your lines. The pages of the lessons explain what each exercise needs.",
-    list: "Exercises",
-    exercise: "Exercise {0}",
-    solved: "solved",
-    begun: "begun",
-    formula: "Formulas",
-    given: "The lines before yours",
-    after: "The lines after yours",
-    file: "The whole file {0}",
-    editor: "Your lines of exercise {0}",
-    keys: "Ctrl and Enter runs your lines. Tab indents by four spaces; press Escape first to leave the editor with Tab.",
-    run: "Run",
-    stop: "Stop",
-    reset: "Start again",
-    running: "Marking your lines …",
-    stopped: "Stopped.",
-    empty: "Write your lines first.",
-    marks: "{0} of {1} marks: {2}",
-    states: { passed: "passed", wrong: "wrong", "not yet": "not yet", "not run": "not run" },
-    right: "right",
-    wrong: "wrong",
-    stoppedCheck: "stopped",
-    endless: "no end",
-    notRun: "not run",
-    checks: "The checks",
-    cause: "Likely cause",
-    outside: "Outside an array",
-    printed: "Printed by your lines",
-    toLine: "Go to line {0}",
-    all: "You have solved all exercises.",
-};
-
-/* Returns a text with its places {0}, {1} filled. */
-function exerciseText(name, ...values) {
-    return EXERCISE_TEXTS[name].replace(/\{(\d)\}/g, (_, i) => values[i]);
-}
+ * teaching/exercises are in this page. The engine's interpreter runs them (class_mark in teaching/class/engine.h). The files and
+ * the marker's sentences are English in every language of the page. */
 
 /* Reads a file of an exercise: its number, title and task, the lines around the blank, and the number of the first line
  * of the blank. */
@@ -62,12 +23,22 @@ function parseExercise(name, text) {
     };
 }
 
+/* Creates an element with a text of the files or of the marker. */
+function makeEnglish(tag, text) {
+    return make(tag, { lang: "en" }, text);
+}
+
+/* Creates a block of code, which the keyboard can scroll. key and values give its name for screen readers. */
+function makeCode(text, attributes, key, values) {
+    return label(make("pre", { tabindex: "0", ...attributes }, makeEnglish("code", text)), key, values);
+}
+
 /* Makes the paragraphs of a task. Formulas are indented; an item of a list begins with -. */
 function makeTask(paragraphs) {
     return paragraphs.flatMap((text) => /^ *-/.test(text) ? text.split(/\n(?= *- )/) : [text]).map((text) =>
         text.split("\n").every((line) => /^ {4}/.test(line))
-            ? make("pre", { tabindex: "0", "aria-label": EXERCISE_TEXTS.formula }, text.replace(/^ {4}/gm, ""))
-            : make("p", {}, text.replace(/\s+/g, " ")));
+            ? makeCode(text.replace(/^ {4}/gm, ""), {}, "exercise.formula")
+            : makeEnglish("p", text.replace(/\s+/g, " ")));
 }
 
 /* The reader's lines and results, which survive a reload. Without storage they live as long as the page. */
@@ -110,9 +81,10 @@ class CodeEditor {
         this.area.addEventListener("keydown", (event) => this.press(event, run));
     }
 
-    open(text, first, label) {
+    /* Shows the lines of an exercise. first is the number of the first one in the file. */
+    open(text, first, number) {
         this.area.value = text;
-        this.area.setAttribute("aria-label", label);
+        label(this.area, "exercise.editor", { number });
         this.first = first;
         this.number();
         this.mark(null);
@@ -188,25 +160,23 @@ class ExercisesPart {
     constructor(root, exercises) {
         Object.assign(this, { root, exercises, store: new ExerciseStore(), marking: null });
         this.editor = new CodeEditor((text) => this.keep(text), () => this.run());
-        this.list = make("ol", { class: "exercise-list", "aria-label": EXERCISE_TEXTS.list });
+        this.list = label(make("ol", { class: "exercise-list" }), "exercises.title");
         this.task = make("div", { class: "exercise-task" });
-        this.given = make("pre", { class: "exercise-code" });
-        this.after = make("pre", { class: "exercise-code" });
-        this.button = make("button", { type: "button", name: "run", class: "main", click: () => this.marking ? this.stop() : this.run() },
-                           EXERCISE_TEXTS.run);
+        this.given = make("div", {});
+        this.after = make("div", {});
+        this.button = makeText("button", "run", null,
+                               { type: "button", name: "run", class: "main", click: () => this.marking ? this.stop() : this.run() });
         this.status = make("p", { class: "sentence", role: "status", "aria-live": "polite" });
         this.result = make("div", { class: "exercise-result" });
-        const reset = make("button", { type: "button", name: "reset", click: () => this.reset() }, EXERCISE_TEXTS.reset);
+        const reset = makeText("button", "exercise.reset", null, { type: "button", name: "reset", click: () => this.reset() });
         root.append(
-            make("h2", { id: "exercises-title" }, EXERCISE_TEXTS.title), make("p", {}, EXERCISE_TEXTS.about), this.list,
+            this.list,
             make("div", { class: "exercise-columns" },
                  this.task,
                  make("div", { class: "exercise-work" },
                       this.given, this.editor.element, this.after,
-                      make("div", { class: "buttons", role: "group", "aria-label": EXERCISE_TEXTS.title }, this.button, reset),
-                      make("p", { class: "hint" }, EXERCISE_TEXTS.keys), this.status, this.result)));
-        root.setAttribute("aria-labelledby", "exercises-title");
-        root.hidden = false;
+                      label(make("div", { class: "buttons", role: "group" }, this.button, reset), "exercise.buttons"),
+                      makeText("p", "exercise.keys", null, { class: "hint" }), this.status, this.result)));
         const named = /^#exercise-(\d+)$/.exec(location.hash);
         const number = Number(named?.[1] ?? this.store.read("exercise") ?? 0);
         this.open(exercises.find((exercise) => exercise.number === number) ?? exercises[0]);
@@ -218,19 +188,15 @@ class ExercisesPart {
         this.stop();
         this.exercise = exercise;
         this.store.write("exercise", String(exercise.number));
-        replaceChildren(this.task, make("h3", {}, `${exerciseText("exercise", exercise.number)}: ${exercise.title}`),
+        const { number } = exercise;
+        replaceChildren(this.task, make("h3", {}, makeText("span", "exercise.heading", { number }), " ", makeEnglish("span", exercise.title)),
                         makeTask(exercise.task),
-                        make("details", {}, make("summary", {}, exerciseText("file", exercise.name)),
-                             make("pre", { class: "exercise-code", tabindex: "0" }, exercise.text)));
-        this.given.textContent = exercise.given;
-        this.given.setAttribute("aria-label", EXERCISE_TEXTS.given);
-        this.after.textContent = exercise.after.slice(0, exercise.after.indexOf("\n}\n") + 2);
-        this.after.setAttribute("aria-label", EXERCISE_TEXTS.after);
-        for (const code of [this.given, this.after])
-            code.tabIndex = 0;
-        this.editor.open(this.store.read(`lines.${exercise.number}`) ?? `${exercise.indent}\n`, exercise.first,
-                         exerciseText("editor", exercise.number));
-        this.status.textContent = "";
+                        make("details", {}, makeText("summary", "exercise.file", { name: exercise.name }),
+                             makeCode(exercise.text, { class: "exercise-code" }, "exercise.file", { name: exercise.name })));
+        this.given.replaceChildren(makeCode(exercise.given, { class: "exercise-code" }, "exercise.given"));
+        this.after.replaceChildren(makeCode(exercise.after.slice(0, exercise.after.indexOf("\n}\n") + 2), { class: "exercise-code" }, "exercise.after"));
+        this.editor.open(this.store.read(`lines.${number}`) ?? `${exercise.indent}\n`, exercise.first, number);
+        this.tell();
         this.result.replaceChildren();
         this.refreshList();
     }
@@ -238,12 +204,12 @@ class ExercisesPart {
     refreshList() {
         replaceChildren(this.list, this.exercises.map((exercise) => {
             const solved = this.store.read(`solved.${exercise.number}`), begun = this.store.read(`lines.${exercise.number}`);
-            const state = solved ? EXERCISE_TEXTS.solved : begun ? EXERCISE_TEXTS.begun : "";
+            const state = solved ? "exercise.solved" : begun ? "exercise.begun" : null;
             return make("li", {}, make("button", { type: "button", "data-key": `exercise ${exercise.number}`,
                                                    "aria-current": exercise === this.exercise ? "true" : null,
                                                    click: () => this.open(exercise) },
-                                       make("b", {}, String(exercise.number)), ` ${exercise.title}`,
-                                       state ? make("span", { class: solved ? "mark solved" : "mark" }, ` ${solved ? "✓ " : ""}${state}`) : null));
+                                       make("b", {}, String(exercise.number)), " ", makeEnglish("span", exercise.title),
+                                       state ? [" ", makeText("span", state, null, { class: solved ? "mark solved" : "mark" })] : null));
         }));
     }
 
@@ -261,14 +227,19 @@ class ExercisesPart {
         this.editor.area.focus();
     }
 
+    /* Shows texts [key, values] in the status line. */
+    tell(...texts) {
+        sayAll(this.status, texts);
+    }
+
     /* Ends the marking. The engine that marks is a worker of its own, so an endless loop cannot hold the page. */
     stop() {
         if (!this.marking)
             return;
         this.marking.worker.terminate();
         this.marking = null;
-        this.button.textContent = EXERCISE_TEXTS.run;
-        this.status.textContent = EXERCISE_TEXTS.stopped;
+        say(this.button, "run");
+        this.tell(["exercise.stopped"]);
     }
 
     async run() {
@@ -276,12 +247,12 @@ class ExercisesPart {
         if (this.marking)
             return;
         if (!lines.trim()) {
-            this.status.textContent = EXERCISE_TEXTS.empty;
+            this.tell(["exercise.empty"]);
             return;
         }
         const engine = this.marking = startEngine();
-        this.button.textContent = EXERCISE_TEXTS.stop;
-        this.status.textContent = EXERCISE_TEXTS.running;
+        say(this.button, "exercise.stop");
+        this.tell(["exercise.running"]);
         try {
             const source = exercise.before + lines + (lines.endsWith("\n") ? "" : "\n") + exercise.after;
             const report = await engine.ask("mark", exercise.number, exercise.name, source);
@@ -289,12 +260,12 @@ class ExercisesPart {
                 this.show(report);
         } catch (error) {
             if (this.marking === engine)
-                this.status.textContent = error.message;
+                this.status.replaceChildren(makeEnglish("span", error.message));
         } finally {
             engine.worker.terminate();
             if (this.marking === engine) {
                 this.marking = null;
-                this.button.textContent = EXERCISE_TEXTS.run;
+                say(this.button, "run");
             }
         }
     }
@@ -304,12 +275,12 @@ class ExercisesPart {
             this.store.write(`solved.${report.exercise}`, "yes");
         this.refreshList();
         const all = this.exercises.every((exercise) => this.store.read(`solved.${exercise.number}`));
-        this.status.textContent = exerciseText("marks", report.marks, report.max, EXERCISE_TEXTS.states[report.status])
-            + (all ? ` ${EXERCISE_TEXTS.all}` : "");
+        this.tell(["exercise.marks", { marks: report.marks, max: report.max, state: { key: `exercise.state.${report.status}` } }],
+                  ...(all ? [["exercises.all"]] : []));
         const failed = report.checks.map((check, i) => i).filter((i) => !["right", "not run"].includes(report.checks[i].state));
         const shown = failed.find((i) => i > 0) ?? failed[0];
         replaceChildren(this.result, report.passed ? null : this.complaint(report, report.checks[shown]),
-                        report.printed ? [make("h4", {}, EXERCISE_TEXTS.printed), make("pre", { tabindex: "0" }, report.printed)] : null,
+                        report.printed ? [makeText("h4", "exercise.printed"), makeCode(report.printed, {}, "exercise.printed")] : null,
                         report.status === "not run" || report.status === "not yet" ? null : this.checks(report, shown));
     }
 
@@ -319,28 +290,27 @@ class ExercisesPart {
         const line = Number(/, line (\d+)/.exec(`${sentence} ${report.warning}`)?.[1] ?? NaN);
         const own = !Number.isNaN(line) && this.editor.mark(line);
         return make("div", { class: "complaint" },
-                    report.cause ? make("p", {}, make("b", {}, `${EXERCISE_TEXTS.cause}: `), report.cause) : null,
-                    make("pre", { tabindex: "0" }, report.status === "wrong" ? `${check.name}\n${sentence}` : sentence),
-                    report.warning ? make("p", {}, make("b", {}, `${EXERCISE_TEXTS.outside}: `), report.warning) : null,
-                    own ? make("button", { type: "button", name: "line", click: () => this.editor.select(line) }, exerciseText("toLine", line)) : null);
+                    report.cause ? this.remark("exercise.cause", report.cause) : null,
+                    makeCode(report.status === "wrong" ? `${check.name}\n${sentence}` : sentence, {}, "exercise.wrong"),
+                    report.warning ? this.remark("exercise.outside", report.warning) : null,
+                    own ? makeText("button", "exercise.line", { line }, { type: "button", name: "line", click: () => this.editor.select(line) }) : null);
+    }
+
+    /* Creates a sentence of the marker after its heading. */
+    remark(key, sentence) {
+        return make("p", {}, makeText("b", key), " ", makeEnglish("span", sentence));
     }
 
     checks(report, shown) {
-        const names = { right: EXERCISE_TEXTS.right, WRONG: EXERCISE_TEXTS.wrong, STOPPED: EXERCISE_TEXTS.stoppedCheck,
-                        ENDLESS: EXERCISE_TEXTS.endless, "not run": EXERCISE_TEXTS.notRun };
-        return make("details", {}, make("summary", {}, EXERCISE_TEXTS.checks), make("ul", { class: "check-list" }, report.checks.map((check, i) =>
-            make("li", { class: check.state === "right" ? "right" : "wrong" }, make("b", {}, names[check.state]),
-                 ` ${check.name}, ${check.marks}/${check.max}`, i === shown ? " ←" : ""))));
+        return make("details", {}, makeText("summary", "exercise.checks"), make("ul", { class: "check-list" }, report.checks.map((check, i) =>
+            make("li", { class: check.state === "right" ? "right" : "wrong" }, makeText("b", `exercise.check.${check.state.toLowerCase()}`), " ",
+                 makeEnglish("span", `${check.name}, ${check.marks}/${check.max}`), i === shown ? " ←" : ""))));
     }
 }
 
-/* Fills the section of the exercises, and adds it to the list of parts. */
+/* Fills the section of the exercises. */
 function startExercises() {
-    const root = document.getElementById("exercises");
     const files = [...document.querySelectorAll("script.exercise")];
     const exercises = files.map((file) => parseExercise(file.dataset.file, file.textContent.trimStart())).sort((a, b) => a.number - b.number);
-    if (!exercises.length)
-        return;
-    document.querySelector("nav ol")?.append(make("li", {}, make("a", { href: "#exercises" }, EXERCISE_TEXTS.title)));
-    new ExercisesPart(root, exercises);
+    new ExercisesPart(document.getElementById("exercises"), exercises);
 }

@@ -22,7 +22,8 @@ const TOUR = [
     { name: "both", target: "#rules [data-tour=rules-charts]", does: "tour.both.do", done: (tour) => tour.compared(), says: (tour) => tour.comparedText() },
     { name: "forward", target: "#follow [data-tour=path]", does: "tour.forward.do", done: (tour) => tour.walk >= tour.half - 1,
       enter: (tour) => tour.beginPath() },
-    { name: "backward", target: "#follow [data-tour=path]", does: "tour.backward.do", done: (tour) => tour.walk === 2 * tour.half - 1 },
+    { name: "backward", target: "#follow [data-tour=path]", does: "tour.backward.do", done: (tour) => tour.walk === 2 * tour.half - 1,
+      says: () => [["tour.exercises"]] },
 ];
 
 class Tour {
