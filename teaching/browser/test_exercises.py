@@ -218,6 +218,8 @@ class Exercises(browser.PageTest):
         self.choose(4)
         self.write(solution(4).replace("- sum", "+ sum"))
         self.mark()
+        self.wait("the other parts", "return document.querySelectorAll('#follow [data-place=path] tr').length > 2 &&"
+                  "document.querySelector('#rules [data-place=check-wrong]').textContent")
         self.run_script("document.querySelectorAll('#exercises details').forEach((details) => (details.open = true)); setLanguage('marked')")
         self.assertEqual(self.run_script(UNMARKED), [])
         self.run_script("setLanguage('zh')")
