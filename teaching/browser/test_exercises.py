@@ -206,13 +206,16 @@ class Exercises(browser.PageTest):
             self.write(solution(1))
             self.mark()
             self.choose(4)
-            self.write('printf("N is %lld\\n", N);' + solution(4).replace("- sum", "+ sum").replace("at(dx, n, j)", "at(dx, n, j + 1)"))
-            self.mark()
-            self.assertTrue(self.find_all("#exercises :is(.complaint, .check-list, .solved, .gutter .bad)"))
-            self.run_script("document.querySelectorAll('#exercises details').forEach((details) => (details.open = true))")
-            count, pale = self.run_script(PALE)
-            self.assertGreater(count, 100)
-            self.assertEqual(pale, [], theme)
+            for lines, parts in (('printf("N is %lld\\n", N);' + solution(4).replace("- sum", "+ sum"), (".solved", ".complaint", ".check-list .right", ".check-list .wrong")),
+                                 (solution(4).replace("at(dx, n, j)", "at(dx, n, j + 1)"), (".complaint [name=line]", ".gutter .bad"))):
+                self.write(lines)
+                self.mark()
+                self.run_script("document.querySelectorAll('#exercises details').forEach((details) => (details.open = true))")
+                for part in parts:
+                    self.assertTrue(self.find_all(f"#exercises {part}"), part)
+                count, pale = self.run_script(PALE)
+                self.assertGreater(count, 100)
+                self.assertEqual(pale, [], theme)
 
     def test_languages(self):
         self.choose(4)

@@ -189,7 +189,7 @@ class ExercisesPart {
         this.exercise = exercise;
         this.store.write("exercise", String(exercise.number));
         const { number } = exercise;
-        replaceChildren(this.task, make("h3", {}, makeText("span", "exercise.heading", { number }), " ", makeEnglish("span", exercise.title)),
+        replaceChildren(this.task, make("h3", {}, makeText("span", "exercise.heading", { number }), makeEnglish("span", exercise.title)),
                         makeTask(exercise.task),
                         make("details", {}, makeText("summary", "exercise.file", { name: exercise.name }),
                              makeCode(exercise.text, { class: "exercise-code" }, "exercise.file", { name: exercise.name })));
@@ -298,7 +298,7 @@ class ExercisesPart {
 
     /* Creates a sentence of the marker after its heading. */
     remark(key, sentence) {
-        return make("p", {}, makeText("b", key), " ", makeEnglish("span", sentence));
+        return make("p", {}, makeText("b", key), makeEnglish("span", sentence));
     }
 
     checks(report, shown) {
