@@ -33,11 +33,24 @@ function makeCode(text, attributes, key, values) {
     return label(make("pre", { tabindex: "0", ...attributes }, makeEnglish("code", text)), key, values);
 }
 
+/* Creates formulas, a row for each line. Two or more spaces stand before a note. A line that begins with spaces continues the last
+ * note. Spaces before = align formulas of equal width only, so they go. */
+function makeFormulas(text) {
+    const rows = [];
+    for (const line of text.split("\n")) {
+        const [first, ...notes] = line.replace(/ +=/g, " =").split(/ {2,}/);
+        first ? rows.push([first, ...notes]) : rows.at(-1).push(`${rows.at(-1).pop()} ${notes.join(" ")}`);
+    }
+    const columns = Math.max(2, ...rows.map((row) => row.length));
+    return make("div", { class: "exercise-formulas", lang: "en", style: `--formulas: ${columns - 1}` }, rows.flatMap((row) =>
+        row.map((cell, i) => make("code", { class: i ? "note" : null, style: i === row.length - 1 ? `grid-column: ${i + 1} / -1` : null }, cell))));
+}
+
 /* Makes the paragraphs of a task. Formulas are indented; an item of a list begins with -. */
 function makeTask(paragraphs) {
     return paragraphs.flatMap((text) => /^ *-/.test(text) ? text.split(/\n(?= *- )/) : [text]).map((text) =>
         text.split("\n").every((line) => /^ {4}/.test(line))
-            ? makeCode(text.replace(/^ {4}/gm, ""), {}, "exercise.formula")
+            ? makeFormulas(text.replace(/^ {4}/gm, ""))
             : makeEnglish("p", text.replace(/\s+/g, " ")));
 }
 
