@@ -32,7 +32,7 @@ class Tour {
         this.button = buttonOf(train.root, "tour");
         this.button.addEventListener("click", () => this.open(this.step >= 0 && this.step < TOUR.length ? this.step : 0));
         train.heads.hovered = (h, i, j) => {
-            this.touched ||= this.trained() && i === j;
+            this.touched ||= TOUR[this.step]?.name === "touch" && i === j;
             this.refresh();
         };
         train.shown = () => this.refresh();
