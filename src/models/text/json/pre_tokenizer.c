@@ -101,6 +101,7 @@ static th_status read_split(pre_tokenizer_reading *p, const json_t *value)
             expression[count++] = '\\';
         expression[count++] = *c;
     }
+    expression[count] = 0; /* for the message of a pattern that cannot be used */
     return add_pattern(p, expression, count, (th_split_behavior)kind, invert);
 }
 
