@@ -79,7 +79,9 @@ void TH_KERNEL(storage_load)(int64_t n, int dtype, const void *row, int64_t firs
     case TH_Q4_0:
         load_q4_0(n / TH_BLOCK_NUMBERS, (const th_q4_0 *)row + first / TH_BLOCK_NUMBERS, to);
         break;
+#ifndef TAPEHEAD_NO_STORAGE_TYPES /* a macro of the two files (docs/two-files.md) */
         TH_BLOCK_FORMATS(LOAD)
+#endif
     default:
         break;
     }
