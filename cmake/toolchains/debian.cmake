@@ -6,14 +6,8 @@ set(CMAKE_SYSTEM_PROCESSOR ${TAPEHEAD_TOOLCHAIN})
 set(CMAKE_C_COMPILER ${TAPEHEAD_TOOLCHAIN}-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER ${TAPEHEAD_TOOLCHAIN}-linux-gnu-g++)
 
-# Programs come from this machine; libraries, headers and packages do not.
-list(APPEND CMAKE_FIND_ROOT_PATH /usr/${TAPEHEAD_TOOLCHAIN}-linux-gnu)
-list(REMOVE_DUPLICATES CMAKE_FIND_ROOT_PATH)
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CMAKE_FIND_ROOT_PATH)
-set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
-foreach(kind LIBRARY INCLUDE PACKAGE)
-    set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
-endforeach()
+set(TAPEHEAD_TOOLCHAIN_ROOT /usr/${TAPEHEAD_TOOLCHAIN}-linux-gnu)
+include(${CMAKE_CURRENT_LIST_DIR}/find_root.cmake)
 
 # pkg-config searches the first of these directories.
 list(GET CMAKE_FIND_ROOT_PATH 0 root)

@@ -14,14 +14,8 @@ set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc)
 set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 
-# Programs come from this machine; libraries, headers and packages do not.
-list(APPEND CMAKE_FIND_ROOT_PATH /usr/x86_64-w64-mingw32)
-list(REMOVE_DUPLICATES CMAKE_FIND_ROOT_PATH)
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CMAKE_FIND_ROOT_PATH)
-set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
-foreach(kind LIBRARY INCLUDE PACKAGE)
-    set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
-endforeach()
+set(TAPEHEAD_TOOLCHAIN_ROOT /usr/x86_64-w64-mingw32)
+include(${CMAKE_CURRENT_LIST_DIR}/find_root.cmake)
 
 find_program(TAPEHEAD_WINE wine)
 mark_as_advanced(TAPEHEAD_WINE)
