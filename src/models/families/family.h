@@ -166,11 +166,12 @@ const th_family *th_family_find(const char *model_type);
 /* Writes the model types of all families to text: "gpt2, llama and ...". */
 void th_family_list(char *text, size_t bytes);
 
-/* The names of Llama's tensors, which other families share: all except the norms of a block, then these norms. */
-extern const th_tensor_name th_llama_tensors[], th_llama_norms[];
+/* The names of Llama's tensors, which other families share: of the projections to queries, keys and values, of the rest,
+ * and of the norms of a block. */
+extern const th_tensor_name th_llama_projections[], th_llama_tensors[], th_llama_norms[];
 #define TH_LLAMA_NAMES(norms)                                                                                          \
     .prefix = "model.", .embedding = "model.embed_tokens.weight", .classifier = "lm_head.weight",                      \
-    .tensors = {th_llama_tensors, norms}
+    .tensors = {th_llama_projections, th_llama_tensors, norms}
 
 /* The tables, one for each model_type. */
 extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,

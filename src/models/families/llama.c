@@ -2,8 +2,7 @@
  * it in the attention of some layers: Mistral (Jiang et al. 2023) and SmolLM 3. */
 #include "models/families/family.h"
 
-const th_tensor_name th_llama_tensors[] = {
-    TH_NAME("embedding.weight", "model.embed_tokens.weight"),
+const th_tensor_name th_llama_projections[] = {
     {"layers.*.self_attn.in_proj_weight", "model.layers.*.self_attn.q_proj.weight", TH_VIEW_QUERY, 0},
     {"layers.*.self_attn.in_proj_weight", "model.layers.*.self_attn.k_proj.weight", TH_VIEW_KEY, 0},
     {"layers.*.self_attn.in_proj_weight", "model.layers.*.self_attn.v_proj.weight", TH_VIEW_VALUE, 0},
@@ -13,6 +12,11 @@ const th_tensor_name th_llama_tensors[] = {
     {"layers.*.self_attn.in_proj_bias", "model.layers.*.self_attn.q_proj.bias", TH_VIEW_QUERY, 0},
     {"layers.*.self_attn.in_proj_bias", "model.layers.*.self_attn.k_proj.bias", TH_VIEW_KEY, 0},
     {"layers.*.self_attn.in_proj_bias", "model.layers.*.self_attn.v_proj.bias", TH_VIEW_VALUE, 0},
+    {0},
+};
+
+const th_tensor_name th_llama_tensors[] = {
+    TH_NAME("embedding.weight", "model.embed_tokens.weight"),
     TH_NAME("layers.*.self_attn.q_norm.weight", "model.layers.*.self_attn.q_norm.weight"),
     TH_NAME("layers.*.self_attn.k_norm.weight", "model.layers.*.self_attn.k_norm.weight"),
     TH_NAME("layers.*.self_attn.out_proj.weight", "model.layers.*.self_attn.o_proj.weight"),
