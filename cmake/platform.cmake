@@ -3,7 +3,7 @@ include(cmake/architecture.cmake)
 
 # tapehead_refuse(found): stops with a sentence that names what was found and what is supported.
 function(tapehead_refuse found)
-    message(FATAL_ERROR "Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 12, clang 14 or later, "
+    message(FATAL_ERROR "Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 11, clang 13 or later, "
         "Windows on x86-64 with mingw-w64, and WebAssembly with Emscripten 3.1, but ${found}.")
 endfunction()
 
@@ -18,15 +18,16 @@ function(tapehead_machine result)
     set(${result} "${machine}" PARENT_SCOPE)
 endfunction()
 
-# tapehead_vector_extensions(): sets TAPEHEAD_VECTOR_EXTENSIONS to whether the compiler has those of gcc 12.
+# tapehead_vector_extensions(): sets TAPEHEAD_VECTOR_EXTENSIONS to whether the compiler has the vector extensions that kernels use.
 function(tapehead_vector_extensions)
     set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
     check_c_source_compiles("
-typedef float quad __attribute__((vector_size(16)));
-float second(quad x);
-float second(quad x)
+typedef float floats __attribute__((vector_size(16)));
+typedef int integers __attribute__((vector_size(16)));
+integers converted(floats x);
+integers converted(floats x)
 {
-    return __builtin_shufflevector(x, x, 1, 0, 3, 2)[0];
+    return __builtin_convertvector(x, integers);
 }" TAPEHEAD_VECTOR_EXTENSIONS)
 endfunction()
 
@@ -56,5 +57,5 @@ if(WIN32 AND (TAPEHEAD_OPENMP OR TAPEHEAD_INSTALL))
 endif()
 tapehead_vector_extensions()
 if(NOT TAPEHEAD_VECTOR_EXTENSIONS)
-    tapehead_refuse("${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} has no __builtin_shufflevector")
+    tapehead_refuse("${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} has no __builtin_convertvector")
 endif()

@@ -51,9 +51,10 @@ has_c() {
     echo '#include <stdio.h>
           int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}" c
 }
-has_vectors() { # gcc has __builtin_shufflevector from version 12 on
-    echo 'typedef float quad __attribute__((vector_size(16)));
-          int main(void) { quad x = {1, 2}; return __builtin_shufflevector(x, x, 2, 1, 0, 3)[0] != 0; }' |
+has_vectors() {
+    echo 'typedef float floats __attribute__((vector_size(16)));
+          typedef int integers __attribute__((vector_size(16)));
+          int main(void) { floats x = {0, 1}; return __builtin_convertvector(x, integers)[0] != 0; }' |
         compiles "${CC:-cc}" c
 }
 has_gcc_vectors() {
@@ -300,12 +301,12 @@ c=${CC:-cc} cpp=${CXX:-c++}
 compiler() {
     case $c in
     musl-gcc)
-        need gcc has_gcc_vectors gcc 12
+        need gcc has_gcc_vectors gcc 11
         need "musl-tools musl-dev" has_c "$c"
         return
         ;;
     aarch64-linux-gnu-gcc)
-        need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 12
+        need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 11
         need libc6-dev-arm64-cross has_c "$c"
         return
         ;;
@@ -317,8 +318,8 @@ compiler() {
         need clang has_vectors "$c"
         need libomp-dev has_openmp "$c"
         ;;
-    gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
-    *) need gcc has_vectors_and_openmp "$c" 12 ;;
+    gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 11 ;;
+    *) need gcc has_vectors_and_openmp "$c" 11 ;;
     esac
     need libc6-dev has_c "$c"
 }
@@ -458,7 +459,7 @@ for_zig() {
 for_class() {
     need emscripten has_emcc emcc
     need nodejs has_node node
-    need gcc has_gcc_vectors gcc 12
+    need gcc has_gcc_vectors gcc 11
     need make has_make make
     need cmake has_cmake cmake 3.22
     need dpkg-dev has_dpkg_source dpkg-source

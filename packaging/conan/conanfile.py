@@ -40,9 +40,9 @@ class TapeheadConan(ConanFile):
     def validate(self):
         if self.settings.os != "Linux" or self.settings.arch not in ("x86_64", "armv8"):
             raise ConanInvalidConfiguration(f"{self.ref} needs Linux on x86_64 or armv8")
-        oldest = {"gcc": 12, "clang": 14}.get(str(self.settings.compiler))
+        oldest = {"gcc": 11, "clang": 13}.get(str(self.settings.compiler))
         if oldest is None or int(str(self.settings.compiler.version).split(".")[0]) < oldest:
-            raise ConanInvalidConfiguration(f"{self.ref} needs gcc 12 or clang 14, or a later one")
+            raise ConanInvalidConfiguration(f"{self.ref} needs gcc 11 or clang 13, or a later one")
 
     def source(self):
         get(self, **self.conan_data["sources"][self.version], strip_root=True)

@@ -401,7 +401,7 @@ TOP = """\
  *
  *     cc -O2 app.c tapehead.c{libraries} -lm -lpthread
  *
- * gcc 12, clang 14 or later, in C11 or later. No option is needed. The kernels are compiled for each instruction set,
+ * gcc 11, clang 13 or later, in C11 or later. No option is needed. The kernels are compiled for each instruction set,
  * and chosen at run time. Macros leave parts out:
  *
  *     TAPEHEAD_NATIVE           the instruction set of the compiler's options only, for example of -march=native

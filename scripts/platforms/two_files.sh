@@ -23,7 +23,7 @@ case ${1-} in
 -*) refuse "$1 is not an option" ;;
 esac
 if [ $# -eq 0 ]; then
-    for number in 12 13 14 15 16 17 18 19 20 21 22; do
+    for number in 11 12 13 14 15 16 17 18 19 20 21 22; do
         for name in gcc clang; do
             if command -v $name-$number >/dev/null; then set -- "$@" $name-$number; fi
         done

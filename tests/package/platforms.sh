@@ -21,7 +21,7 @@ refused() {
     fi
     # The text of the first error, in one line.
     said=$(awk '/^CMake Error/ { error = 1; next } error && /^[^ ]/ { exit } error' "$work/log" | tr -s ' \n' ' ')
-    expected=" Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 12, clang 14 or later, Windows on x86-64 with mingw-w64, and WebAssembly with Emscripten 3.1, but $found. "
+    expected=" Tapehead supports Linux on x86-64, little-endian aarch64, riscv64 and ppc64le, with gcc 11, clang 13 or later, Windows on x86-64 with mingw-w64, and WebAssembly with Emscripten 3.1, but $found. "
     # shellcheck disable=SC2254 # the text that was found is a pattern
     case $said in
     $expected) echo "$found" ;;
@@ -33,7 +33,7 @@ refused() {
 }
 
 refused "the system is FreeBSD" -DCMAKE_SYSTEM_NAME=FreeBSD
-refused "* has no __builtin_shufflevector" -DCMAKE_C_FLAGS=-D__builtin_shufflevector=absent
+refused "* has no __builtin_convertvector" -DCMAKE_C_FLAGS=-D__builtin_convertvector=absent
 if "$cc" -dumpmachine | grep '^x86_64' >/dev/null; then
     refused "the compiler builds for x86_64-* with pointers of 4 bytes" -DCMAKE_C_FLAGS=-m32
 fi

@@ -27,7 +27,11 @@ uint32_t th_crc32c_plain(uint32_t crc, const void *bytes, size_t n)
 
 #if defined(__x86_64__)
 
+#if defined __clang__ && __clang_major__ < 14
+#define FOR_INSTRUCTION __attribute__((target("sse4.2"))) /* which has the instruction */
+#else
 #define FOR_INSTRUCTION __attribute__((target("sse4.2,crc32")))
+#endif
 
 static bool has_instruction(void)
 {

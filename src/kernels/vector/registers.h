@@ -72,9 +72,17 @@ TH_INLINE real sum_4(vec_4 x)
     return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
+/* The lower (0) or the upper half (1) of x. */
+TH_INLINE vec_4 half_of_8(vec_8 x, int which)
+{
+    vec_4 half;
+    memcpy(&half, (const char *)&x + which * (int)sizeof half, sizeof half);
+    return half;
+}
+
 TH_INLINE real sum_8(vec_8 x)
 {
-    return sum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7));
+    return sum_4(half_of_8(x, 0) + half_of_8(x, 1));
 }
 
 typedef real_int vec_int_8 __attribute__((vector_size(TH_REAL_BITS)));
@@ -106,7 +114,7 @@ TH_INLINE real largest_4(vec_4 x)
 
 TH_INLINE real largest_8(vec_8 x)
 {
-    return largest_4(maximum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3), __builtin_shufflevector(x, x, 4, 5, 6, 7)));
+    return largest_4(maximum_4(half_of_8(x, 0), half_of_8(x, 1)));
 }
 
 /* Functions that each width of registers implements with its own instructions: vec_load_part, vec_mul_add, vec_max,

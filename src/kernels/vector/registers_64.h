@@ -9,16 +9,22 @@
 typedef __m512 native;
 typedef __mmask16 native_mask;
 
+/* The lower (0) or the upper half (1) of x. */
+TH_INLINE vec_8 half_of_16(vec x, int which)
+{
+    vec_8 half;
+    memcpy(&half, (const char *)&x + which * (int)sizeof half, sizeof half);
+    return half;
+}
+
 TH_INLINE real vec_sum(vec x)
 {
-    return sum_8(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                 __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15));
+    return sum_8(half_of_16(x, 0) + half_of_16(x, 1));
 }
 
 TH_INLINE real vec_largest(vec x)
 {
-    return largest_8(maximum_8(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
-                               __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)));
+    return largest_8(maximum_8(half_of_16(x, 0), half_of_16(x, 1)));
 }
 #else
 #define NATIVE(name) _mm512_##name##_pd

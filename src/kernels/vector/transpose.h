@@ -9,7 +9,7 @@ enum {
     QUADS = TH_VECTOR_BYTES / 16   /* in a register */
 };
 
-/* Lists of element indices in two concatenated registers, for __builtin_shufflevector. LOW and HIGH interleave the low
+/* Lists of element indices in two concatenated registers, for vec_shuffle. LOW and HIGH interleave the low
  * or the high halves of every 16 bytes of both registers. EVEN and ODD collect every other 16 bytes of both. */
 #if TH_REAL_BITS == 32
 #define LOW_OF(quad) 4 * (quad), 4 * ((quad) + QUADS), 4 * (quad) + 1, 4 * ((quad) + QUADS) + 1
@@ -41,17 +41,17 @@ TH_INLINE void transpose_quads(vec *row, int rows)
 {
     UNROLLED_FOR (int g = 0; g < rows; g += QUAD) {
 #if TH_REAL_BITS == 32
-        const vec low02 = __builtin_shufflevector(row[g], row[g + 2], LOW);
-        const vec high02 = __builtin_shufflevector(row[g], row[g + 2], HIGH);
-        const vec low13 = __builtin_shufflevector(row[g + 1], row[g + 3], LOW);
-        const vec high13 = __builtin_shufflevector(row[g + 1], row[g + 3], HIGH);
-        row[g] = __builtin_shufflevector(low02, low13, LOW);
-        row[g + 1] = __builtin_shufflevector(low02, low13, HIGH);
-        row[g + 2] = __builtin_shufflevector(high02, high13, LOW);
-        row[g + 3] = __builtin_shufflevector(high02, high13, HIGH);
+        const vec low02 = vec_shuffle(row[g], row[g + 2], LOW);
+        const vec high02 = vec_shuffle(row[g], row[g + 2], HIGH);
+        const vec low13 = vec_shuffle(row[g + 1], row[g + 3], LOW);
+        const vec high13 = vec_shuffle(row[g + 1], row[g + 3], HIGH);
+        row[g] = vec_shuffle(low02, low13, LOW);
+        row[g + 1] = vec_shuffle(low02, low13, HIGH);
+        row[g + 2] = vec_shuffle(high02, high13, LOW);
+        row[g + 3] = vec_shuffle(high02, high13, HIGH);
 #else
-        const vec low = __builtin_shufflevector(row[g], row[g + 1], LOW);
-        row[g + 1] = __builtin_shufflevector(row[g], row[g + 1], HIGH);
+        const vec low = vec_shuffle(row[g], row[g + 1], LOW);
+        row[g + 1] = vec_shuffle(row[g], row[g + 1], HIGH);
         row[g] = low;
 #endif
     }
@@ -61,8 +61,8 @@ TH_INLINE void transpose_quads(vec *row, int rows)
 /* Collects the quads with even numbers of two rows in the first, those with odd numbers in the second. */
 TH_INLINE void swap_quads(vec *a, vec *b)
 {
-    const vec even = __builtin_shufflevector(*a, *b, EVEN);
-    *b = __builtin_shufflevector(*a, *b, ODD);
+    const vec even = vec_shuffle(*a, *b, EVEN);
+    *b = vec_shuffle(*a, *b, ODD);
     *a = even;
 }
 #endif
@@ -73,14 +73,14 @@ TH_INLINE void transpose_registers(vec *row)
     transpose_quads(row, TH_REGISTER_LANES);
 #if TH_VECTOR_BYTES == 64
     UNROLLED_FOR (int s = 0; s < QUAD; s++) {
-        const vec even01 = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
-        const vec odd01 = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
-        const vec even23 = __builtin_shufflevector(row[2 * QUAD + s], row[3 * QUAD + s], EVEN);
-        const vec odd23 = __builtin_shufflevector(row[2 * QUAD + s], row[3 * QUAD + s], ODD);
-        row[s] = __builtin_shufflevector(even01, even23, EVEN);
-        row[QUAD + s] = __builtin_shufflevector(odd01, odd23, EVEN);
-        row[2 * QUAD + s] = __builtin_shufflevector(even01, even23, ODD);
-        row[3 * QUAD + s] = __builtin_shufflevector(odd01, odd23, ODD);
+        const vec even01 = vec_shuffle(row[s], row[QUAD + s], EVEN);
+        const vec odd01 = vec_shuffle(row[s], row[QUAD + s], ODD);
+        const vec even23 = vec_shuffle(row[2 * QUAD + s], row[3 * QUAD + s], EVEN);
+        const vec odd23 = vec_shuffle(row[2 * QUAD + s], row[3 * QUAD + s], ODD);
+        row[s] = vec_shuffle(even01, even23, EVEN);
+        row[QUAD + s] = vec_shuffle(odd01, odd23, EVEN);
+        row[2 * QUAD + s] = vec_shuffle(even01, even23, ODD);
+        row[3 * QUAD + s] = vec_shuffle(odd01, odd23, ODD);
     }
 #elif TH_VECTOR_BYTES == 32
     UNROLLED_FOR (int s = 0; s < QUAD; s++)

@@ -54,6 +54,16 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 #define LONG_UNROLLED_FOR UNROLLED_FOR
 #endif
 
+/* vec_shuffle(a, b, indices...): element i of the result is element indices[i] of a and b together. The result has as
+ * many elements as a. (gcc has __builtin_shufflevector from version 12 on. The older function wants integers as wide as
+ * the elements.) */
+#if defined __GNUC__ && !defined __clang__ && __GNUC__ < 12
+#define vec_shuffle(a, b, ...)                                                                                         \
+    __builtin_shuffle(a, b, (__typeof__(_Generic((a), vec : (vec_int){0}, default : (a)))){__VA_ARGS__})
+#else
+#define vec_shuffle __builtin_shufflevector
+#endif
+
 #define TH_PASTE_(a, b) a##_##b
 #define TH_PASTE(a, b) TH_PASTE_(a, b)
 /* The name of `name` in this instance: th_exp_f32_avx2 for TH_KERNEL(exp). */

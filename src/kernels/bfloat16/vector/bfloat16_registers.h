@@ -77,8 +77,8 @@ TH_INLINE __m512i pair_up(__m512i words)
 {
     typedef uint16_t halves __attribute__((vector_size(64)));
     const halves all = (halves)words;
-    return (__m512i)__builtin_shufflevector(all, all, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
-                                            25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return (__m512i)vec_shuffle(all, all, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26,
+                                11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
 /* Like second_parts, for first parts in pairs. The second parts are in pairs, too. */

@@ -128,8 +128,7 @@ TH_INLINE vec_int sums_of_four(vec_bytes a, vec_bytes b)
         const vec_int pair = (vec_int)(__builtin_convertvector(x, products) * __builtin_convertvector(w, products));
         twos[i] = (pair << 16 >> 16) + (pair >> 16);
     }
-    return __builtin_shufflevector(twos[0], twos[1], 0, 2, 4, 6) +
-           __builtin_shufflevector(twos[0], twos[1], 1, 3, 5, 7);
+    return vec_shuffle(twos[0], twos[1], 0, 2, 4, 6) + vec_shuffle(twos[0], twos[1], 1, 3, 5, 7);
 #endif
 }
 

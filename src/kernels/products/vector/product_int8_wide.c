@@ -125,8 +125,7 @@ TH_INLINE vec_int partial_products(bool with_sign, raw_bytes weight, raw_bytes x
         const vec_int pair = (vec_int)(__builtin_convertvector(a, products) * __builtin_convertvector(b, products));
         twos[i] = (pair << 16 >> 16) + (pair >> 16);
     }
-    return __builtin_shufflevector(twos[0], twos[1], 0, 2, 4, 6) +
-           __builtin_shufflevector(twos[0], twos[1], 1, 3, 5, 7);
+    return vec_shuffle(twos[0], twos[1], 0, 2, 4, 6) + vec_shuffle(twos[0], twos[1], 1, 3, 5, 7);
 }
 
 TH_INLINE vec_int sums_of_pairs(vec_int a, vec_int b)

@@ -21,7 +21,7 @@ TH_INLINE void rotate_halves(const real *x, real *y, const real *table, int64_t 
     }
 }
 
-/* Indices for __builtin_shufflevector that exchange elements 2 i and 2 i + 1 of a register. */
+/* Indices for vec_shuffle that exchange elements 2 i and 2 i + 1 of a register. */
 #define SWAPPED_2 1, 0
 #define SWAPPED_4 SWAPPED_2, 3, 2
 #define SWAPPED_8 SWAPPED_4, 5, 4, 7, 6
@@ -40,7 +40,7 @@ TH_INLINE void rotate_halves(const real *x, real *y, const real *table, int64_t 
 TH_INLINE lanes swap_neighbors(lanes x)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
-        x.vecs[r] = __builtin_shufflevector(x.vecs[r], x.vecs[r], SWAPPED);
+        x.vecs[r] = vec_shuffle(x.vecs[r], x.vecs[r], SWAPPED);
     return x;
 }
 

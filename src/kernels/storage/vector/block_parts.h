@@ -158,7 +158,7 @@ TH_INLINE void set_parts(int16_t *groups, uint32_t low, uint32_t high)
 {
     typedef uint64_t two_words __attribute__((vector_size(BLOCK_GROUPS)));
     const group_row bytes = (group_row)(two_words){low | (uint64_t)high << 32, 0};
-    set_groups(groups, __builtin_shufflevector(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7));
+    set_groups(groups, vec_shuffle(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7));
 }
 
 /* 12 bytes have 8 scales and least numbers, of 6 bits each. */
