@@ -433,6 +433,7 @@ for_mca() {
 }
 for_musl() {
     build_tools
+    need ninja-build has_ninja ninja
     need g++ has_cpp "$cpp"
     need dpkg-dev has_dpkg_source dpkg-source
     need linux-libc-dev has_kernel_headers gcc

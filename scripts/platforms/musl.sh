@@ -1,9 +1,11 @@
 #!/bin/sh
-# musl.sh [OPTION...] [quick|test|static]: builds Tapehead with the C library musl and without OpenMP. Warnings are errors.
+# musl.sh [OPTION...] [quick|test|static|recipe]: builds Tapehead with the C library musl and without OpenMP. Warnings are errors.
 #   quick   (the default) both libraries: the quick tests (ctest -L quick), then static
 #   test    all suites that are not slow (ctest -L suite -LE slow)
 #   static  the core library alone: the copy task as a program without shared libraries. It trains in a directory that contains
 #           nothing else: no /proc, no /sys
+#   recipe  the recipe for Alpine Linux (packaging/alpine), which is written for an archive of this commit. Its functions run as abuild
+#           runs them, with musl's compiler of Debian: build, check (the quick tests) and package. Then it lists the package's files
 # Training must end with the checksums in tests/checksums.txt, which are the same with glibc and with OpenMP.
 # --build DIR  builds in this directory instead of build-musl
 # --fresh      builds jansson, PCRE2, utf8proc and Check again
@@ -26,8 +28,8 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --fresh) fresh=yes ;;
-    quick | test | static) what=$1 ;;
-    *) refuse "$1 is not an option, nor one of quick, test and static" ;;
+    quick | test | static | recipe) what=$1 ;;
+    *) refuse "$1 is not an option, nor one of quick, test, static and recipe" ;;
     esac
     shift
 done
@@ -123,20 +125,49 @@ static_program() { # static_program DIRECTORY: with the core library of this bui
     unset TAPEHEAD_GEMM
 }
 
+# -- the recipe for Alpine Linux --
+
+alpine_recipe() {
+    archive=tapehead-$(version).tar.gz
+    git -C "$here" archive --prefix="${archive%.tar.gz}/" HEAD | gzip >"$work/$archive"
+    "$here/scripts/platforms/recipes.sh" --url "file://$work/$archive" "$work/$archive" "$work/recipes"
+    mkdir -p "$build"
+    package=$(cd "$build" && pwd)/package
+    rm -rf "$package"
+    (
+        cd "$work"
+        . "$work/recipes/alpine/APKBUILD"
+        pkgdir=$package
+        want_check() { # (abuild has this function)
+            :
+        }
+        # shellcheck disable=SC2154 # the recipe sets it
+        printf '%s' "$sha512sums" | sed '/^$/d' | sha512sum --check -
+        tar -xf "$archive"
+        cd "${archive%.tar.gz}"
+        export CC=musl-gcc CMAKE_PREFIX_PATH="$libraries" PKG_CONFIG_LIBDIR="$libraries/lib/pkgconfig" PKG_CONFIG_PATH=''
+        build
+        check
+        package
+    )
+    (cd "$package" && find . ! -type d | sort)
+}
+
 case $what in
-quick | test)
+quick | test | recipe)
     [ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
     [ -e "$libraries/include/utf8proc.h" ] || build_libraries
-    configure "$build" -DTAPEHEAD_TESTS=ON
     ;;
 esac
 case $what in
 quick)
+    configure "$build" -DTAPEHEAD_TESTS=ON
     compile "$build" tapehead_quick
     ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L quick
     static_program "$build"
     ;;
 test)
+    configure "$build" -DTAPEHEAD_TESTS=ON
     compile "$build"
     ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L suite -LE slow
     ;;
@@ -145,4 +176,5 @@ static)
     compile "$build/core" tapehead_static
     static_program "$build/core"
     ;;
+recipe) alpine_recipe ;;
 esac
