@@ -7,7 +7,7 @@
 #   - with the files of both libraries, examples/two_files/write.c trains, writes a GGUF file and continues a text, and the program
 #     language_model trains and samples (if jansson and utf8proc are installed)
 #   - the quick tests of the core pass with a library that is compiled from the two files (TAPEHEAD_TWO_FILES of CMakeLists.txt).
-# Prints compile times and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
+# Prints compile times (seconds of a processor) and sizes. DIR is build-two-files by default. A compiler takes 5 to 10 minutes on two cores.
 set -eu
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -82,14 +82,22 @@ models() {
     say "both libraries: $(size "$folder/tapehead.o" | awk 'NR == 2 { print $1 }') bytes of code, language_model trains and samples"
 }
 
+# processor_seconds: sets `seconds` to the processor time of all commands until now.
+processor_seconds() {
+    times >"$build/times"
+    seconds=$(awk 'NR == 2 { split($0, part, /[ms ]+/); printf "%d", 60 * (part[1] + part[3]) + part[2] + part[4] }' "$build/times")
+}
+
 # example NAME OPTION...: compiles the example with these options and trains it. Prints the seconds and bytes of code.
 example() {
     folder=$build/$compiler-$1
     shift
     mkdir -p "$folder"
-    start=$(date +%s)
+    processor_seconds
+    start=$seconds
     checks "compiling with $*" "$compiler" -O2 "$@" -c "$files/tapehead.c" -o "$folder/tapehead.o"
-    seconds=$(($(date +%s) - start))
+    processor_seconds
+    seconds=$((seconds - start))
     "$compiler" "$@" -I"$files" "$root/examples/two_files/app.c" "$folder/tapehead.o" -o "$folder/app" -Wl,--gc-sections -lm -lpthread
     strip "$folder/app" -o "$folder/app.stripped"
     TAPEHEAD_GEMM=native "$folder/app" >"$folder/output" || fail "the example fails with $*"
