@@ -57,8 +57,8 @@ static void read_part_numbers(int storage, const column_set *set, int64_t part, 
 {
     switch (storage) {
         TH_BLOCK_FORMATS(NUMBERS_CASE)
-    default:
-        break;
+    default: /* (not reached; else gcc would warn that `number` may be uninitialized) */
+        __builtin_unreachable();
     }
 }
 
