@@ -75,8 +75,8 @@ static const char *const sentences[BITS] = {
                 "another array "
                 "or axis. An array with one axis has a stride too",
     [NOT_WRITTEN] = "%s was not written at all",
-    [NOT_WRITTEN_ALONE] = "%s was not written although it is needed, because another gradient is not needed: test each "
-                          "gradient by itself",
+    [NOT_WRITTEN_ALONE] = "%s is needed but was not written: when another gradient is not needed, skip only that one, "
+                          "and do not return",
     [OVERWRITTEN] = "%s is overwritten, but c->add is true: backward must add to what it contains",
     [UNINITIALIZED] =
         "%s is added to uninitialized memory: c->add is false, so set it to 0 first, or overwrite with the "

@@ -9,7 +9,7 @@
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
 #   cheats     code that acts on the marker instead of computing: no full marks, and the next file is marked
 #   autograder Gradescope's results
-#   sample     the output in teaching/exercises/README.md
+#   sample     the output in teaching/exercises/README.md, the sentences in teaching/lessons/teacher.md
 #   write      writes the sentences of all mistakes into teaching/exercises/teacher.md
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) what=$3
@@ -151,6 +151,12 @@ sample() {
     exercise 4 teaching/exercises/4_softmax.c
     awk '/^```console/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/teaching/exercises/README.md" >"$work/on_page"
     diff "$work/on_page" "$work/out" || wrong "the sample in teaching/exercises/README.md differs"
+    # The sentences in the guide of the class are those of the tables.
+    sed -n '/^| the marker says /,/^$/s/^| `\(.*\)` |.*/\1/p' "$source/teaching/lessons/teacher.md" >"$work/quoted"
+    [ -s "$work/quoted" ] || wrong "teaching/lessons/teacher.md quotes no sentence"
+    while IFS= read -r sentence; do
+        grep -F "| $sentence |" "$page" >/dev/null || wrong "teaching/lessons/teacher.md quotes \"$sentence\""
+    done <"$work/quoted"
 }
 
 write() {
