@@ -108,7 +108,8 @@ while read -r source target; do
             cat "$source"
             printf '``````\n'
         } >"$work/code.md"
-        convert "$source" "$target" "$work/code.md" -M pagetitle="$(basename "$source")"
+        set -- -M pagetitle="$(basename "$source")" -V wide=yes
+        convert "$source" "$target" "$work/code.md" "$@"
         ;;
     teaching/lessons/[0-9]*.md)
         after=$(echo "$lessons" | grep -A 1 -x "$source" | tail -n +2)

@@ -213,8 +213,10 @@ function formulas.block(text)
     return "<math display=\"block\"><mtable displaystyle=\"true\">" .. table.concat(rows) .. "</mtable></math>"
 end
 
--- Returns a word with an index or an exponent, such as "q_td," or "∂a_i/∂s_j" or "β1^t", as MathML; nil for another word.
+-- Returns a word with an index or an exponent, such as "q_td," or "∂a_i/∂s_j" or "β1^t" or "exp(z_k)", as MathML; nil for another word.
 function formulas.word(text)
+    local name, argument, rest = text:match("^(%a+)(%b())([.,;:)]*)$")
+    if FUNCTIONS[name] then return "<math>" .. sequence(name .. argument) .. "</math>" .. escape(rest) end
     local before, body, after = text:match("^(%(*)(.-)([.,;:)]*)$")
     local first = characters(body)[1]
     local base = body:match("^(%a+)_[%w(]") or body:match("^∂(%a+)_%w") or body:match("^(Σ)_%w") or

@@ -48,10 +48,27 @@ local function convert_image(image)
     return image
 end
 
+-- A part of a program loses the indentation that all its lines have.
+local function without_indentation(text)
+    local least = 80
+    for spaces in ("\n" .. text):gmatch("\n( *)[^ \n]") do least = math.min(least, #spaces) end
+    return ("\n" .. text):gsub("\n" .. (" "):rep(least), "\n"):sub(2)
+end
+
 local function convert_code(block)
+    if block.classes[1] == "c" then
+        block.text = without_indentation(block.text)
+        return block
+    end
     if #block.classes > 0 then return nil end
     local math = formulas.block(block.text)
     return math and pandoc.RawBlock("html", '<div class="formula-block">' .. math .. "</div>")
+end
+
+-- A path of a file that the site has becomes a link.
+local function convert_path(code)
+    local to = places[code.text]
+    return to and to ~= target and pandoc.Link({ code }, relative(to)) or nil
 end
 
 local function convert_word(word)
@@ -61,5 +78,5 @@ end
 
 return {
     { Meta = read_metadata },
-    { Link = convert_link, Image = convert_image, CodeBlock = convert_code, Str = convert_word },
+    { Link = convert_link, Image = convert_image, CodeBlock = convert_code, Code = convert_path, Str = convert_word },
 }
