@@ -33,8 +33,7 @@ static const char *text_of(const node *n)
     return n->text ? n->text : "an operand";
 }
 
-/* What to write instead of a pointer or an array where a number is needed. */
-static const char *advice(const node *n)
+const char *advice(const node *n)
 {
     if (n->type.base == BASE_ARRAY)
         return ". An array is not a number: element i of a is at(a, i), not a[i]";

@@ -60,7 +60,7 @@ static void require_place(interpreter *in, const node *n)
     else if (n->kind == NODE_MEMBER)
         fail_at(in, n->line, "the members of th_array and th_call can only be read");
     else if (!is_place(n) || n->type.array || (n->type.level == 0 && !is_number(n->type)))
-        fail_at(in, n->line, "%s cannot be assigned", text);
+        fail_at(in, n->line, "%s cannot be assigned%s", text, advice(n));
     else if (n->type.constant)
         fail_at(in, n->line, "%s is const: it cannot be assigned", text);
 }
@@ -361,9 +361,10 @@ static node *read_parentheses(interpreter *in)
 static node *read_index(interpreter *in, node *a, node *index)
 {
     if (a->type.level == 0 || a->type.base == BASE_VOID) {
-        fail_at(in, a->line,
+        fail_at(in, a->line, "%s%s",
                 a->type.level ? "data has no type: assign it to a pointer first, double *p = x->data"
-                              : "[ ] needs an array or a pointer before it");
+                              : "[ ] needs a pointer before it",
+                a->type.level ? "" : advice(a));
         return a;
     }
     type t = a->type;

@@ -281,6 +281,8 @@ bool constant_value(const node *n, int64_t *value);
 type number_type(base b);
 bool is_number(type t);
 node *convert(interpreter *in, node *n, type to, const char *where);
+/* Returns what to write instead of a pointer or an array where a number is needed: the end of a sentence, or "". */
+const char *advice(const node *n);
 node *require_number(interpreter *in, node *n, const char *operator_);
 /* C's usual arithmetic conversions. */
 base common_base(base a, base b);

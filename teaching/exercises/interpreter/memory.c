@@ -107,9 +107,12 @@ static void outside(interpreter *in, const pointer *p, int line, const char *tex
 {
     char sentence[ERROR_TEXT];
     const bool exists = p->data && p->index >= p->memory_low && p->index < p->memory_high;
-    snprintf(sentence, sizeof sentence, "%s, line %d: %s %s element %lld of %s, whose elements are %lld to %lld",
-             base_name_of(in->file), line, text ? text : "this", reads ? "reads" : "writes", (long long)p->index,
-             p->what, (long long)p->low, (long long)p->high - 1);
+    char elements[64] = "which has no elements";
+    if (p->low < p->high)
+        snprintf(elements, sizeof elements, "whose elements are %lld to %lld", (long long)p->low,
+                 (long long)p->high - 1);
+    snprintf(sentence, sizeof sentence, "%s, line %d: %s %s element %lld of %s, %s", base_name_of(in->file), line,
+             text ? text : "this", reads ? "reads" : "writes", (long long)p->index, p->what, elements);
     if (exists && in->outside[0] == '\0')
         memcpy(in->outside, sentence, sizeof in->outside);
     if (exists)

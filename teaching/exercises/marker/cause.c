@@ -53,6 +53,7 @@ bool is_right(const comparison *c)
 enum {
     STRIDES,
     NOT_WRITTEN_ALONE,
+    NOT_WRITTEN_FIRST,
     NOT_WRITTEN,
     OVERWRITTEN,
     UNINITIALIZED,
@@ -77,6 +78,7 @@ static const char *const sentences[BITS] = {
     [NOT_WRITTEN] = "%s was not written at all",
     [NOT_WRITTEN_ALONE] = "%s is needed but was not written: when another gradient is not needed, skip only that one, "
                           "and do not return",
+    [NOT_WRITTEN_FIRST] = "%s is written only if c->add is true: if it is false, overwrite the uninitialized memory",
     [OVERWRITTEN] = "%s is overwritten, but c->add is true: backward must add to what it contains",
     [UNINITIALIZED] =
         "%s is added to uninitialized memory: c->add is false, so set it to 0 first, or overwrite with the "
@@ -156,7 +158,7 @@ static uint64_t memory_causes(const comparison *c)
         return 0;
     const bool unwritten = fits(c, c->right, 0, 1);
     return bit_if(unwritten, NOT_WRITTEN) | bit_if(unwritten && c->alone, NOT_WRITTEN_ALONE) |
-           bit_if(c->add && fits(c, c->right, 1, 0), OVERWRITTEN) |
+           bit_if(unwritten && !c->add, NOT_WRITTEN_FIRST) | bit_if(c->add && fits(c, c->right, 1, 0), OVERWRITTEN) |
            bit_if(!c->add && fits(c, c->right, 1, 1), UNINITIALIZED) |
            bit_if(wrong_elements_are(c, 0, 1), SOME_NOT_WRITTEN) |
            bit_if(c->add && wrong_elements_are(c, 1, 0), SOME_OVERWRITTEN);
@@ -288,9 +290,11 @@ static int agreement(const mark_report *r, int operand, uint64_t *causes, double
 {
     uint64_t any = 0, excluded = 0;
     int wrong = 0;
+    bool any_right = false;
     for (int i = 0; i < r->count; i++) {
         const mark_evidence *e = &r->result[i].evidence[operand];
         excluded |= e->excluded;
+        any_right = any_right || (e->compared && !e->wrong);
         if (!e->wrong)
             continue;
         any |= e->fits;
@@ -299,6 +303,8 @@ static int agreement(const mark_report *r, int operand, uint64_t *causes, double
         else if ((e->fits & bit(FACTOR)) != 0 && !equal(e->factor, *factor, fabs(*factor)))
             excluded |= bit(FACTOR);
     }
+    if (!any_right) /* nothing says that the array is written under other conditions */
+        excluded |= bit(NOT_WRITTEN_ALONE) | bit(NOT_WRITTEN_FIRST);
     if (!contains_word(r->source, "float"))
         excluded |= bit(FLOAT_PRECISION);
     *causes = any & ~excluded;

@@ -124,7 +124,7 @@ _Noreturn void end_guarded(mark_state s, const char *cause, const char *format, 
 #define CAUSE_LOCAL_INDEX                                                                                              \
     "an index of an array that you declared is outside it: the array is too short, or a loop too long"
 #define CAUSE_DIVISION "it divided an integer by 0: convert to double before the division"
-#define CAUSE_OUTSIDE "an index is too large, or a stride belongs to another array or axis"
+#define CAUSE_OUTSIDE "an index is too large, or a stride is missing or belongs to another array or axis"
 #define CAUSE_NO_VALUE "a variable or an array that you declare has no value until you assign one: begin a sum with = 0"
 
 /* How a student's code runs. */

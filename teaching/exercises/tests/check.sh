@@ -5,7 +5,6 @@
 #   limits     every loop of every reference solution, limited to 32 passes: not full marks; an array that is too short
 #   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md. The interpreter says the
 #              same as the compiled code, about every check
-#   interpret  the interpreter alone: constructs outside its subset, memory, numbers; and the sentences of all mistakes
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
 #   cheats     code that acts on the marker instead of computing: no full marks, and the next file is marked
 #   autograder Gradescope's results

@@ -74,6 +74,8 @@ incidents() {
     sed -e '1i double sum = 0;' -e '/^    double sum = 0;/d' "$(solution_of 4)" >"$work/kept"
     expect "$(cat "$work/kept")" "Likely cause: the sum of a row contains the rows before it" ""
     ! grep -F "Likely cause: the function does not depend" "$work/out" || wrong "the gradient checker's guess is printed"
+    { echo 'double *p = dx->data; if (N == 0) p[0] = 1;'; cat "$(solution_of 4)"; } >"$work/none"
+    expect "$(cat "$work/none")" "p[0] writes element 0 of the array, which has no elements" "--json --interpret"
     # What the student prints does not mix with the report.
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' "Likely cause:" ""
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' '{"exercise":4'
