@@ -49,7 +49,8 @@ for (const element of document.querySelectorAll("main [aria-label], main [title]
 return found;
 """
 
-# Returns the texts whose contrast with their background is below 4.5, or 3 if they are large.
+# Returns the texts whose contrast with their background is below 4.5, or 3 if they are large. The symbol of a node's state stands on a
+# disc, which is not the background of an element.
 PALE = r"""
 const channel = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
 const parse = (color) => (color.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
@@ -67,7 +68,7 @@ let count = 0;
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    if (seen.has(e) || !walker.currentNode.textContent.trim() || !e.getClientRects().length || e.closest(".unseen, :disabled, .hidden-value, .hidden-gradient, script, option"))
+    if (seen.has(e) || !walker.currentNode.textContent.trim() || !e.getClientRects().length || e.closest(".unseen, :disabled, .hidden-value, .hidden-gradient, script, option, svg .state"))
         continue;
     seen.add(e);
     count++;

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import browser
+from test_first import MARK_FOCUS, PALE, UNREACHED
 
 ATTENTION = """
 const view = views[0], node = view.tape.nodes.find((n) => n.attention);
@@ -78,6 +79,26 @@ class Look(browser.PageTest):
                 count, least = self.run_script(CONTRAST)
                 self.assertGreater(count, 0)
                 self.assertGreaterEqual(least, 4.5, f"{name}, {theme}")
+
+    def test_contrast_of_texts(self):
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            for name in ("attention_1.html", "model.html", "rules.html", "sections.html"):
+                self.open(name)
+                self.run_script("views.forEach((view) => view.goTo(1e9));"
+                                "document.querySelectorAll('details').forEach((details) => (details.open = true))")
+                count, pale = self.run_script(PALE)
+                self.assertGreater(count, 20, name)
+                self.assertEqual(pale, [], f"{name}, {theme}")
+
+    def test_everything_is_reached_by_keyboard(self):
+        self.open("attention_1.html")
+        self.run_script(ATTENTION.replace("4, 2", "1, 0"))
+        for _ in range(300):
+            self.press(browser.Keys.TAB)
+            if self.run_script(MARK_FOCUS):
+                break
+        self.assertEqual(self.run_script(UNREACHED), [])
 
     def test_themes(self):
         drawn = "return [...new Set([...document.querySelectorAll('canvas.heat')].map((c) => c.dataset.drawn).filter(Boolean))]"
