@@ -195,6 +195,9 @@ has_chromium_driver() {
 has_fonts() { # Chromium without fonts draws no text
     ls /usr/share/fonts/*/*/*.[ot]tf
 }
+has_chinese_font() {
+    fc-list :lang=zh | grep .
+}
 has_selenium() { # a package for Debian's Python
     /usr/bin/python3 -c 'import selenium.webdriver'
 }
@@ -410,6 +413,7 @@ for_browser() {
     need chromium-driver has_chromium_driver chromedriver
     need python3-selenium has_selenium /usr/bin/python3
     need fonts-dejavu-core has_fonts ""
+    need fonts-wqy-microhei has_chinese_font fc-list
     need pandoc has_pandoc pandoc
 }
 for_tiles() {

@@ -109,6 +109,9 @@ while read -r source target; do
             printf '``````\n'
         } >"$work/code.md"
         set -- -M pagetitle="$(basename "$source")" -V wide=yes
+        case $source in
+        teaching/exercises/*.c) set -- "$@" -V exercise="$(basename "${source%%_*}")" ;;
+        esac
         convert "$source" "$target" "$work/code.md" "$@"
         ;;
     teaching/lessons/[0-9]*.md)
@@ -166,7 +169,7 @@ if [ -z "$only" ]; then
         }
     done
 fi
-[ -z "$class" ] || cp "$class" "$work/site/class.html"
+[ -z "$class" ] || sed 's/^<body>$/<body data-site>/' "$class" >"$work/site/class.html"
 
 rm -rf --one-file-system "$folder"
 chmod -R u=rwX,go=rX "$work/site"

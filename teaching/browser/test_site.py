@@ -37,6 +37,7 @@ class Site(browser.PageTest):
             self.assertEqual(loaded, [], f"{path} loads something from elsewhere")
             self.assertTrue(self.run_script("return document.title"), path)
             self.assertEqual(self.driver.get_log("browser"), [], path)
+            self.assertEqual(self.run_script(PALE)[1], [], f"{path}: pale texts")
             for link in sorted(set(links)):
                 parts = urlsplit(link)
                 self.assertEqual(parts.scheme, "file", f"{path}: {link}")
@@ -63,6 +64,14 @@ class Site(browser.PageTest):
                 count, pale = self.run_script(PALE)
                 self.assertGreater(count, 10)
                 self.assertEqual(pale, [], f"{path}, {theme}")
+
+    def test_lessons_and_exercises_lead_to_each_other(self):
+        self.load("lessons/4-softmax-cross-entropy.html")
+        self.find("a[href$='exercises/4_softmax.c.html']").click()
+        self.find("a[href$='class.html#exercise-4']").click()
+        self.assertIn("Exercise 4", self.find(".exercise-task h3").text)
+        self.find(".exercise-task a").click()
+        self.assertIn("softmax", self.find("h1").text)
 
     def test_formulas(self):
         self.load("lessons/4-softmax-cross-entropy.html")

@@ -32,13 +32,17 @@ read_texts(TEXTS ${page}/texts.json)
 read_texts(WORKER ${page}/worker.js)
 read_texts(ENGINE_TEXT ${ENGINE})
 
-# The files of the exercises, each in an element (page/exercises.js).
+# The files of the exercises, each in an element with its lessons (page/exercises.js).
+file(READ ${CMAKE_CURRENT_LIST_DIR}/../exercises/README.md table)
 file(GLOB exercises ${CMAKE_CURRENT_LIST_DIR}/../exercises/[0-9]*.c)
 set(EXERCISES "")
 foreach(exercise ${exercises})
     read_texts(text ${exercise})
     get_filename_component(name ${exercise} NAME)
-    string(APPEND EXERCISES "<script type=\"text/plain\" class=\"exercise\" data-file=\"${name}\">\n${text}</script>\n")
+    if(NOT table MATCHES "\\| \\[${name}\\]\\(${name}\\) \\| ([^|]*) \\|")
+        message(FATAL_ERROR "teaching/exercises/README.md has no row for ${name}")
+    endif()
+    string(APPEND EXERCISES "<script type=\"text/plain\" class=\"exercise\" data-file=\"${name}\" data-lessons=\"${CMAKE_MATCH_1}\">\n${text}</script>\n")
 endforeach()
 
 # What a reader without JavaScript sees.

@@ -3,8 +3,8 @@
  * the marker's sentences are English in every language of the page. */
 
 /* Reads a file of an exercise: its number, title and task, the lines around the blank, and the number of the first line
- * of the blank. */
-function parseExercise(name, text) {
+ * of the blank. lessons are the links to its lessons in teaching/exercises/README.md. */
+function parseExercise(name, lessons, text) {
     const comment = text.slice(text.indexOf("/*") + 2, text.indexOf("*/"));
     const lines = comment.split("\n").map((line) => line.replace(/^ \* ?/, "").trimEnd());
     const begin = text.indexOf("\n", text.indexOf("---- your lines")) + 1;
@@ -13,6 +13,7 @@ function parseExercise(name, text) {
     const indent = /^ */.exec(text.slice(begin))[0];
     return {
         name, text, indent,
+        lessons: [...lessons.matchAll(/\[(\d+)\]\(\.\.\/(lessons\/[^)]*)\.md\)/g)].map(([, number, page]) => ({ number, page })),
         number: parseInt(name, 10),
         title: lines[0].replace(/^\s*Exercise \d+: (.)([^.]*).*$/, (_, first, rest) => first.toUpperCase() + rest),
         task: lines.slice(1).join("\n").replace(/^\n+/, "").trimEnd().split(/\n\n+/),
@@ -52,6 +53,13 @@ function makeTask(paragraphs) {
         text.split("\n").every((line) => /^ {4}/.test(line))
             ? makeFormulas(text.replace(/^ {4}/gm, ""))
             : makeEnglish("p", text.replace(/\s+/g, " ")));
+}
+
+/* Names the lessons of an exercise. On the site (scripts/site.sh) they are links. */
+function makeLessons(lessons) {
+    const linked = "site" in document.body.dataset;
+    return make("p", { class: "note" }, makeText("span", "exercise.lessons"), lessons.flatMap(({ number, page }, i) =>
+        [i ? ", " : "", makeText(linked ? "a" : "span", "exercise.lesson", { number }, linked ? { href: `${page}.html` } : {})]));
 }
 
 /* The reader's lines and results, which survive a reload. Without storage they live as long as the page. */
@@ -203,6 +211,7 @@ class ExercisesPart {
         this.store.write("exercise", String(exercise.number));
         const { number } = exercise;
         replaceChildren(this.task, make("h3", {}, makeText("span", "exercise.heading", { number }), makeEnglish("span", exercise.title)),
+                        makeLessons(exercise.lessons),
                         makeTask(exercise.task),
                         make("details", {}, makeText("summary", "exercise.file", { name: exercise.name }),
                              makeCode(exercise.text, { class: "exercise-code" }, "exercise.file", { name: exercise.name })));
@@ -218,7 +227,7 @@ class ExercisesPart {
         replaceChildren(this.list, this.exercises.map((exercise) => {
             const solved = this.store.read(`solved.${exercise.number}`), begun = this.store.read(`lines.${exercise.number}`);
             const state = solved ? "exercise.solved" : begun ? "exercise.begun" : null;
-            return make("li", {}, make("button", { type: "button", "data-key": `exercise ${exercise.number}`,
+            return make("li", { id: `exercise-${exercise.number}` }, make("button", { type: "button", "data-key": `exercise ${exercise.number}`,
                                                    "aria-current": exercise === this.exercise ? "true" : null,
                                                    click: () => this.open(exercise) },
                                        make("b", {}, String(exercise.number)), " ", makeEnglish("span", exercise.title),
@@ -324,6 +333,6 @@ class ExercisesPart {
 /* Fills the section of the exercises. */
 function startExercises() {
     const files = [...document.querySelectorAll("script.exercise")];
-    const exercises = files.map((file) => parseExercise(file.dataset.file, file.textContent.trimStart())).sort((a, b) => a.number - b.number);
+    const exercises = files.map((file) => parseExercise(file.dataset.file, file.dataset.lessons, file.textContent.trimStart())).sort((a, b) => a.number - b.number);
     new ExercisesPart(document.getElementById("exercises"), exercises);
 }
