@@ -28,7 +28,7 @@ enum {
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
-    TASK_PACK_PANELS = 4,       /* panels of B that a task packs at a time */
+    TASK_PACK_PANELS = 4,       /* panels of B that a task packs at a time, or more if a stored block has more */
     PACK_ROWS_PANELS = 6,       /* contiguous rows of A are packed only for more panels of B than this, */
     PACK_COLUMNS_PANELS = 2,    /* and contiguous columns of A only for more than this */
     LITTLE_A = 4096,            /* up to this many elements, a task packs A itself rather than waiting for the team */
@@ -41,6 +41,25 @@ enum {
 static int64_t round_up(int64_t value, int64_t multiple)
 {
     return th_ceil_div(value, multiple) * multiple;
+}
+
+/* Returns whether parts of the rows of a stored B are loaded before they are packed. */
+static bool loads_rows(const th_product_plan *p)
+{
+    return p->product.b_storage && p->product.b_col == 1 && !th_product_packs_stored(p);
+}
+
+/* Returns the columns of a block of a stored row, whole panels. */
+static int64_t block_columns(const th_product_plan *p)
+{
+    return round_up(th_larger(TH_BLOCK_NUMBERS, th_dtype_numbers(p->product.b_storage)), p->multiply.columns);
+}
+
+/* Returns the columns of B that a task packs at a time: at least those of a loaded block, whose scales are read once. */
+static int64_t columns_packed_together(const th_product_plan *p)
+{
+    const int64_t few = TASK_PACK_PANELS * p->multiply.columns;
+    return loads_rows(p) ? th_larger(few, block_columns(p)) : few;
 }
 
 /* Returns the number of tasks for the team. Each has at least about TH_PRODUCT_TASK multiply-adds. */
@@ -112,7 +131,7 @@ static void plan_b(th_product_plan *p)
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
-    p->b_bytes = p->b_source == TH_B_TASK_PANELS ? TASK_PACK_PANELS * p->panel_bytes
+    p->b_bytes = p->b_source == TH_B_TASK_PANELS ? (size_t)(p->task_pack_columns / p->multiply.columns) * p->panel_bytes
                  : p->b_source == TH_B_IN_PLACE  ? p->panel_bytes
                                                  : 0;
     if (p->b_source == TH_B_TEAM_PANELS) {
@@ -132,7 +151,7 @@ static void plan_b(th_product_plan *p)
     p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK) : TH_PRODUCT_BLOCK;
     if (product->b_storage && !few_stored &&
         !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
-        p->load_columns = round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
+        p->load_columns = loads_rows(p) ? block_columns(p) : round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
         p->load_bytes = th_product_load_bytes(p->size, steps, p->load_columns);
     }
 }
@@ -221,7 +240,7 @@ static int64_t columns_packed_for_team(const th_product_plan *p, int threads)
 {
     const int64_t panels =
         th_ceil_div(p->pass_columns, p->multiply.columns) * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK);
-    const int64_t of_task = th_smaller(panels / threads, TASK_PACK_PANELS);
+    const int64_t of_task = th_smaller(panels / threads, p->task_pack_columns / p->multiply.columns);
     return th_larger(of_task, 1) * p->multiply.columns;
 }
 
@@ -232,7 +251,7 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     const th_precision precision = th_product_precision(machine, dtype, product);
     p.has_parts = precision != TH_PRECISION_FLOAT32;
     p.multiply = th_product_kernels_of(machine, dtype, precision);
-    p.task_pack_columns = TASK_PACK_PANELS * p.multiply.columns;
+    p.task_pack_columns = columns_packed_together(&p);
     p.buffers_c = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);
     plan_rows(&p, tasks, threads);

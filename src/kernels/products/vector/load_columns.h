@@ -187,6 +187,13 @@ TH_INLINE vec float16_values(vec_bits number)
 #endif
 }
 
+/* One float16 number for each lane. */
+TH_INLINE vec float16_lanes(const uint16_t *number)
+{
+    typedef uint16_t halves __attribute__((vector_size(TH_VECTOR_BYTES / 2), aligned(2), may_alias));
+    return float16_values(__builtin_convertvector(*(const halves *)number, vec_bits));
+}
+
 TH_INLINE vec half_values(int storage, vec_bits number)
 {
     return storage == TH_BFLOAT16 ? (vec)(number << 16) : float16_values(number & 0xffff);
@@ -257,9 +264,7 @@ TH_INLINE vec_bits choose_bits(vec_bits x, uint32_t mask, uint32_t bits)
 /* The scales of one block of each column. */
 TH_INLINE vec scales_at(const column_set *set, int64_t step)
 {
-    typedef uint16_t halves __attribute__((vector_size(TH_VECTOR_BYTES / 2), aligned(2), may_alias));
-    const halves numbers = *(const halves *)set->scale[step / TH_BLOCK_NUMBERS];
-    return float16_values(__builtin_convertvector(numbers, vec_bits));
+    return float16_lanes(set->scale[step / TH_BLOCK_NUMBERS]);
 }
 
 static const float q8_0_offset = 0x1p15F + 128, q4_0_offsets[2] = {0x1p15F + 8, 0x1p11F + 8};

@@ -8,19 +8,49 @@
 
 #if TH_STORED
 
+/* Sets the scales of the groups of a block of each column: factor times the integers at `offset` of each line, or factor
+ * in blocks of 32 numbers. */
+TH_INLINE void scale_groups(int groups, const column_set *integers, int64_t offset, vec factor,
+                            float (*to)[TH_REGISTER_LANES])
+{
+    vec unit[BLOCK_GROUPS / 2];
+    if (groups == BLOCK_GROUPS)
+        load_units(integers, offset, 0, unit);
+    UNROLLED_FOR (int i = 0; i < groups; i++) {
+        const vec_int pair = (vec_int)unit[i / 2], scale = (i % 2 == 0 ? pair << 16 : pair) >> 16;
+        vec_store(to[i], groups == BLOCK_GROUPS ? (vec)(factor * __builtin_convertvector(scale, vec)) : factor);
+    }
+}
+
+/* Reads the scales of the block of each column that begins with part `part`. */
+TH_INLINE void read_scales_of_block(int storage, int numbers, int64_t bytes, column_set *set, int64_t part)
+{
+    const int groups = numbers / HALF_PART;
+    block_scales scales[TH_REGISTER_LANES];
+    uint16_t factor[TH_REGISTER_LANES], least_factor[TH_REGISTER_LANES];
+    column_set integers;
+    for (int j = 0; j < TH_REGISTER_LANES; j++) {
+        const uint8_t *block = (const uint8_t *)set->line[j] + part * PART / numbers * bytes;
+        factor[j] = half_at(block + factor_at(storage));
+        least_factor[j] = half_at(block + factor_at(storage) + (has_least(storage) ? 2 : 0));
+        integers.line[j] = (const char *)&scales[j];
+        if (groups == BLOCK_GROUPS)
+            read_block_scales(storage, block, &scales[j]);
+    }
+    scale_groups(groups, &integers, offsetof(block_scales, scale), float16_lanes(factor), set->part_scale + 2 * part);
+    if (has_least(storage))
+        scale_groups(groups, &integers, offsetof(block_scales, least),
+                     float16_lanes(least_factor) * vec_broadcast(least_factor_of(storage, 1)),
+                     set->part_least + 2 * part);
+    else
+        memset(set->part_least + 2 * part, 0, (size_t)groups * sizeof *set->part_least);
+}
+
 #define READ(dtype, name, numbers)                                                                                     \
     static void part_scales_of_##name(column_set *set, int64_t parts)                                                  \
     {                                                                                                                  \
-        for (int j = 0; j < TH_REGISTER_LANES; j++)                                                                    \
-            for (int64_t part = 0; part < parts; part += (numbers) / PART) {                                           \
-                float_scales of;                                                                                       \
-                const char *block = set->line[j] + part * PART / (numbers)*dtype##_BYTES;                              \
-                read_float_scales(dtype, (const uint8_t *)block, (numbers) / HALF_PART, &of);                          \
-                for (int64_t g = 0; g < (numbers) / HALF_PART; g++) {                                                  \
-                    set->part_scale[2 * part + g][j] = of.scale[g];                                                    \
-                    set->part_least[2 * part + g][j] = of.least[g];                                                    \
-                }                                                                                                      \
-            }                                                                                                          \
+        for (int64_t part = 0; part < parts; part += (numbers) / PART)                                                 \
+            read_scales_of_block(dtype, numbers, dtype##_BYTES, set, part);                                            \
     }                                                                                                                  \
     static void part_numbers_of_##name(const column_set *set, int64_t part, int64_t near, part_bytes *number)          \
     {                                                                                                                  \

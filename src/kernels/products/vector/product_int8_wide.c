@@ -76,8 +76,12 @@ TH_INLINE vec_int add_scaled(vec_int sum, vec_partial products, vec_int scale)
     return sum + sums_of_pairs(products, (vec_partial)scale);
 }
 
-/* The integers of one block and one column: *sum of numbers times scales, *least of x times least numbers. */
-TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, int32_t *sum, int32_t *least)
+/* The integers of one block and one column, whose lanes must be added. */
+typedef __m256i block_sum;
+
+/* *sum: numbers times scales. *least: x times least numbers, if the type has them. */
+TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, block_sum *sum,
+                              block_sum *least)
 {
     const __m256i of_groups = _mm256_loadu_si256((const __m256i *)x->sums);
     const __m256i both = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3,
@@ -98,14 +102,27 @@ TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_w
         const __m256i sums = _mm256_madd_epi16(of_groups, _mm256_load_si256((const __m256i *)scales.scale));
         total = _mm256_sub_epi32(total, _mm256_mullo_epi32(sums, _mm256_set1_epi32(offset_of(storage))));
     }
-    __m256i other = _mm256_setzero_si256();
+    *sum = total;
     if (has_least(storage))
-        other = _mm256_madd_epi16(of_groups, _mm256_load_si256((const __m256i *)scales.least));
-    __m256i sums = _mm256_hadd_epi32(total, other);
-    sums = _mm256_hadd_epi32(sums, sums);
-    const __m128i result = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-    *sum = _mm_cvtsi128_si32(result);
-    *least = _mm_extract_epi32(result, 1);
+        *least = _mm256_madd_epi16(of_groups, _mm256_load_si256((const __m256i *)scales.least));
+}
+
+/* Lane j is the sum of the lanes of x[j]. */
+TH_INLINE __m256i sums_of_8(const block_sum *x)
+{
+    const __m256i low = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
+    const __m256i high = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+/* Lane j is the sum of column j. */
+TH_INLINE vec_int sums_of_columns(const block_sum *column)
+{
+#if TH_VECTOR_BYTES == 64
+    return (vec_int)_mm512_inserti64x4(_mm512_castsi256_si512(sums_of_8(column)), sums_of_8(column + 8), 1);
+#else
+    return (vec_int)sums_of_8(column);
+#endif
 }
 
 #else
@@ -138,7 +155,10 @@ TH_INLINE vec_int add_scaled(vec_int sum, vec_int products, vec_int scale)
     return sum + products * (scale >> 16);
 }
 
-TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, int32_t *sum, int32_t *least)
+typedef int32_t block_sum;
+
+TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, block_sum *sum,
+                              block_sum *least)
 {
     block_scales scales;
     read_block_scales(storage, block, &scales);
@@ -159,16 +179,14 @@ TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_w
     *sum += total[0] + total[1] + total[2] + total[3];
 }
 
+TH_INLINE vec_int sums_of_columns(const block_sum *column)
+{
+    return *(const vec_int *)column;
+}
+
 #endif
 
 /* -- one row -- */
-
-/* The float16 numbers of the columns. */
-TH_INLINE vec float16_lanes(const uint16_t *number)
-{
-    typedef uint16_t halves __attribute__((vector_size(TH_VECTOR_BYTES / 2), aligned(2), may_alias));
-    return float16_values(__builtin_convertvector(*(const halves *)number, vec_bits));
-}
 
 /* Adds the integers of one block to the sum of a row. */
 TH_INLINE vec add_integers(vec sum, real scale, vec factor, vec_int total)
@@ -200,19 +218,21 @@ TH_INLINE void one_row(int storage, int64_t bytes, const th_int8_product *p, int
     for (int64_t s = 0; s < TH_REGISTER_LANES; s++)
         line[s] = (const uint8_t *)p->b + (j + (s < columns ? s : columns - 1) * apart) * p->b_bytes;
     for (int64_t b = 0; b < blocks; b++) {
-        int32_t total[TH_REGISTER_LANES], least[TH_REGISTER_LANES];
+        block_sum total[TH_REGISTER_LANES], least[TH_REGISTER_LANES];
         uint16_t factor[TH_REGISTER_LANES], least_factor[TH_REGISTER_LANES];
+        for (int s = 0; s < TH_REGISTER_LANES; s++) { /* long before a register loads them: it waits for these stores */
+            factor[s] = half_at(line[s] + b * bytes + factor_at(storage));
+            least_factor[s] = half_at(line[s] + b * bytes + factor_at(storage) + (has_least(storage) ? 2 : 0));
+        }
         for (int s = 0; s < TH_REGISTER_LANES; s++) {
             const uint8_t *block = line[s] + b * bytes;
             for (int64_t at = 0; at < bytes; at += 64)
                 __builtin_prefetch(block + WIDE_AHEAD_BYTES + at);
             multiply_block(storage, block, a + b * p->m, total + s, least + s);
-            factor[s] = half_at(block + factor_at(storage));
-            least_factor[s] = half_at(block + factor_at(storage) + (has_least(storage) ? 2 : 0));
         }
-        sum = add_integers(sum, a[b * p->m].scale, float16_lanes(factor), *(const vec_int *)total);
+        sum = add_integers(sum, a[b * p->m].scale, float16_lanes(factor), sums_of_columns(total));
         if (has_least(storage))
-            sum = add_integers(sum, -a[b * p->m].scale, float16_lanes(least_factor), *(const vec_int *)least);
+            sum = add_integers(sum, -a[b * p->m].scale, float16_lanes(least_factor), sums_of_columns(least));
     }
     write_columns(p, row, j, apart, columns, sum);
 }

@@ -58,17 +58,12 @@ TH_INLINE float least_factor_of(int dtype, float stored)
     return dtype == TH_Q4_1 || dtype == TH_Q5_1 ? -stored : stored;
 }
 
-/* Returns the bits `mask` of 32 bytes, after a shift to the right. (A shift of words is one instruction, and the mask
- * removes the bits of the other byte.) */
+/* Returns the bits `mask` of 32 bytes, after a shift to the right, or to the left if it is negative. (A shift of words is
+ * one instruction, and the mask removes the bits of the other byte.) */
 TH_INLINE part_bytes bits_of(const uint8_t *from, int shift, uint8_t mask)
 {
-    return (part_bytes)(*(const part_words *)from >> (uint16_t)shift) & (mask - (part_bytes){0});
-}
-
-/* Moves bits to the left. They stay in their byte. */
-TH_INLINE part_bytes moved(part_bytes bits, int shift)
-{
-    return (part_bytes)((part_words)bits << (uint16_t)shift);
+    const part_words words = *(const part_words *)from;
+    return (part_bytes)(shift < 0 ? words << (uint16_t)-shift : words >> (uint16_t)shift) & (mask - (part_bytes){0});
 }
 
 /* Returns the lower 4 bits of 16 bytes, then their upper 4 bits. */
@@ -85,14 +80,11 @@ TH_INLINE part_bytes nibbles_of(const uint8_t *from)
 /* Returns bit i of 4 bytes, times 16, in byte i. */
 TH_INLINE part_bytes fifth_bits(const uint8_t *bits)
 {
-    part_bytes result;
-    for (int i = 0; i < 4; i++) { /* a byte is copied 8 times, and each copy keeps one bit */
-        const uint64_t copies = bits[i] * UINT64_C(0x0101010101010101), kept = copies & UINT64_C(0x8040201008040201);
-        const uint64_t any = (kept + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
-        const uint64_t moved_bits = any << 4;
-        memcpy((char *)&result + 8 * i, &moved_bits, sizeof moved_bits);
-    }
-    return result;
+    typedef uint64_t part_longs __attribute__((vector_size(PART)));
+    const uint64_t copies = UINT64_C(0x0101010101010101); /* of a byte, each of which keeps one bit */
+    const part_longs bytes = {bits[0] * copies, bits[1] * copies, bits[2] * copies, bits[3] * copies};
+    const part_bytes bit = (part_bytes)(UINT64_C(0x8040201008040201) - (part_longs){0});
+    return (part_bytes)(((part_bytes)bytes & bit) == bit) & 16;
 }
 
 /* Returns 128 more than the numbers whose indices in ggml's table are in 16 bytes. */
@@ -129,18 +121,35 @@ TH_INLINE part_bytes read_numbers(int dtype, const uint8_t *block, int part)
     case TH_Q2_K: /* uint8 scales[16], of 4 bits, and least numbers; uint8 numbers[64], of 2 bits; float16 factors[2] */
         return bits_of(block + 16 + quarter * PART, within * 2, 3);
     case TH_Q3_K: /* uint8 third bits[32]; uint8 numbers[64], of 2 bits; uint8 scales[12]; float16 factor */
-        return bits_of(block + 32 + quarter * PART, within * 2, 3) | moved(bits_of(block, part, 1), 2);
+        return bits_of(block + 32 + quarter * PART, within * 2, 3) | bits_of(block, part - 2, 1 << 2);
     case TH_Q4_K: /* float16 factors[2]; uint8 scales[12]; uint8 numbers[128], of 4 bits */
         return bits_of(block + 16 + part / 2 * PART, part % 2 * 4, 15);
     case TH_Q5_K: /* float16 factors[2]; uint8 scales[12]; uint8 fifth bits[32]; uint8 numbers[128], of 4 bits */
-        return bits_of(block + 48 + part / 2 * PART, part % 2 * 4, 15) | moved(bits_of(block + 16, part, 1), 4);
+        return bits_of(block + 48 + part / 2 * PART, part % 2 * 4, 15) | bits_of(block + 16, part - 4, 1 << 4);
     case TH_Q6_K: /* uint8 numbers[128], of 4 bits; uint8 numbers[64], of 2 bits more; int8 scales[16]; float16 factor */
         return bits_of(block + quarter * 64 + part % 2 * PART, within / 2 * 4, 15) |
-               moved(bits_of(block + 128 + quarter * PART, within * 2, 3), 4);
+               bits_of(block + 128 + quarter * PART, within * 2 - 4, 3 << 4);
     default: /* TH_IQ4_XS: float16 factor; uint16 high bits of the scales; uint8 scales[4]; uint8 numbers[128] */
         return look_up(block + 8 + HALF_PART * part);
     }
 }
+
+#if TH_REAL_BITS == 32
+
+/* Returns one byte for each lane. (gcc 12 widens bytes one by one.) */
+TH_INLINE vec_int widened_bytes(const uint8_t *from)
+{
+#if TH_VECTOR_BYTES == 64
+    return (vec_int)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from));
+#elif TH_VECTOR_BYTES == 32
+    return (vec_int)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#else
+    typedef uint8_t lane_bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
+    return __builtin_convertvector(*(const lane_bytes *)from, vec_int);
+#endif
+}
+
+#endif
 
 /* -- scales -- */
 

@@ -37,6 +37,20 @@ TH_INLINE void load_q4_0(int64_t blocks, const th_q4_0 *restrict from, real *res
     }
 }
 
+/* Loads half a part: its raw numbers, of one group. */
+TH_INLINE void load_group(int dtype, const uint8_t *raw, float scale, float least, real *restrict to)
+{
+#if TH_REAL_BITS == 32
+    UNROLLED_FOR (int i = 0; i < HALF_PART; i += TH_REGISTER_LANES) {
+        const vec number = __builtin_convertvector(widened_bytes(raw + i) - offset_of(dtype), vec);
+        vec_store(to + i, vec_mul_add(number, vec_broadcast(scale), -vec_broadcast(least)));
+    }
+#else
+    for (int i = 0; i < HALF_PART; i++)
+        to[i] = (real)(scale * (float)(raw[i] - offset_of(dtype)) - least);
+#endif
+}
+
 /* Loads numbers first .. first + n - 1 of a row of blocks, whole parts. */
 TH_INLINE void load_parts(int dtype, int64_t block_parts, int64_t block_bytes, int64_t first, int64_t n,
                           const uint8_t *row, real *restrict to)
@@ -50,11 +64,9 @@ TH_INLINE void load_parts(int dtype, int64_t block_parts, int64_t block_bytes, i
         const part_bytes raw = read_numbers(dtype, block, part);
         uint8_t number[PART];
         memcpy(number, &raw, sizeof number);
-        for (int half = 0; half < 2; half++) {
-            const float scale = scales.scale[2 * part + half], least = scales.least[2 * part + half];
-            for (int i = half * HALF_PART; i < (half + 1) * HALF_PART; i++)
-                to[i] = (real)(scale * (float)(number[i] - offset_of(dtype)) - least);
-        }
+        for (int half = 0; half < 2; half++)
+            load_group(dtype, number + half * HALF_PART, scales.scale[2 * part + half], scales.least[2 * part + half],
+                       to + half * HALF_PART);
     }
 }
 
