@@ -4,17 +4,6 @@
 #include "system.h"
 #include "tuning.h"
 
-void write_document_name(const texts *text, size_t i, char *name, size_t bytes)
-{
-    const size_t training = text->documents - text->held_out;
-    const bool held_out = i >= training;
-    const char *word = held_out ? chosen.validation_file : text->name;
-    if ((held_out ? text->held_out : training) == 1)
-        snprintf(name, bytes, "%.250s", word);
-    else
-        snprintf(name, bytes, "%.200s, file %zu", word, (held_out ? i - training : i) + 1);
-}
-
 static bool has_ending(const char *path, const char *const *endings)
 {
     const size_t length = strlen(path);
@@ -36,12 +25,33 @@ bool has_examples_ending(const char *path)
     return has_ending(name, (const char *const[]){".jsonl", ".json", ".ndjson", ".csv", ".tsv", NULL});
 }
 
+/* Whether document i has examples, by its name or its beginning. */
+static bool has_examples(const texts *text, size_t i)
+{
+    const size_t begin = i > 0 ? text->end[i - 1] : 0;
+    return has_examples_ending(text->paths[i]) ||
+           th_instructions_format(text->bytes + begin, text->end[i] - begin) != NULL;
+}
+
 size_t count_example_documents(const texts *text)
 {
     size_t examples = 0;
-    for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
-        examples += th_instructions_format(text->bytes + begin, text->end[i] - begin) != NULL;
+    for (size_t i = 0; i < text->documents; i++)
+        examples += has_examples(text, i);
     return examples;
+}
+
+void refuse_mixed(const texts *text)
+{
+    size_t first[2] = {0}; /* a text, and examples */
+    char problem[700];
+    for (size_t i = text->documents; i-- > 0;)
+        first[has_examples(text, i)] = i;
+    snprintf(problem, sizeof problem,
+             "some of the files have examples (JSON or tables), such as %.200s, and others are texts, such as %.200s; "
+             "give one kind only",
+             text->paths[first[1]], text->paths[first[0]]);
+    refuse(PROGRAM, problem, "");
 }
 
 /* -- texts -- */
@@ -63,33 +73,35 @@ static bool begins_as_json(const char *bytes, size_t count)
            ((bytes[bracket] == '{' && bytes[inside] == '"') || (bytes[bracket] == '[' && bytes[inside] == '{'));
 }
 
-/* Returns what a file is that has no text; NULL: it may have text. */
+/* Returns what a file is that has no text; NULL: it may have text. Compressed files were decompressed once. */
 static const char *kind_of_file(const char *bytes, size_t count)
 {
+    enum { SEARCHED = 4096 };
     static const struct {
+        size_t at;
         const char *magic, *kind;
     } kinds[] = {
-        {"PAR1", "a Parquet file"},
-        {"PK\3\4", "a ZIP archive or a spreadsheet"},
-        {"\xfd"
-         "7zXZ",
-         "compressed (xz)"},
-        {"BZh", "compressed (bzip2)"},
+        {0, "PAR1", "a Parquet file"},         {0, "PK\3\4", "a ZIP archive or a spreadsheet"},
+        {0, "\xfd\x37zXZ", "compressed (xz)"}, {0, "BZh", "compressed (bzip2)"},
+        {257, "ustar", "a tar archive"},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (count >= strlen(kinds[i].magic) && memcmp(bytes, kinds[i].magic, strlen(kinds[i].magic)) == 0)
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t length = strlen(kinds[i].magic);
+        if (count >= kinds[i].at + length && memcmp(bytes + kinds[i].at, kinds[i].magic, length) == 0)
             return kinds[i].kind;
-    return NULL;
+    }
+    if (th_compression_name(bytes, count))
+        return "compressed twice";
+    return memchr(bytes, 0, count < SEARCHED ? count : SEARCHED) ? "not a text in UTF-8: it has bytes of 0" : NULL;
 }
 
-static void check_document(const texts *text, size_t i, const char *bytes, size_t count)
+static void check_document(const char *path, const char *bytes, size_t count)
 {
-    char name[300], problem[500];
+    char problem[500];
     const char *kind = kind_of_file(bytes, count);
-    write_document_name(text, i, name, sizeof name);
     if (kind) {
         snprintf(problem, sizeof problem,
-                 "%s is %s; tune reads texts, JSON and tables (CSV, TSV), also compressed with gzip or zstd", name,
+                 "%.250s is %s; tune reads texts, JSON and tables (CSV, TSV), also compressed with gzip or zstd", path,
                  kind);
         give_up(PROGRAM, problem);
     }
@@ -97,11 +109,11 @@ static void check_document(const texts *text, size_t i, const char *bytes, size_
         fprintf(stderr,
                 PROGRAM ": %s looks like JSON, and tune trains on its text as it is; examples are objects like "
                         "{\"prompt\": \"...\", \"completion\": \"...\"}\n",
-                name);
+                path);
 }
 
 void check_texts(const texts *text)
 {
     for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
-        check_document(text, i, text->bytes + begin, text->end[i] - begin);
+        check_document(text->paths[i], text->bytes + begin, text->end[i] - begin);
 }

@@ -143,16 +143,19 @@ static size_t copy_stream(text_copy *c, const char *path, int from)
     return (size_t)(size_of(c->file) - before);
 }
 
-static void add_document(text_copy *c, size_t bytes)
+static void add_document(text_copy *c, const char *path, size_t bytes)
 {
     texts *result = &c->result;
     if (result->documents == c->capacity) {
         c->capacity = 2 * c->capacity + 16;
         result->end = realloc(result->end, c->capacity * sizeof *result->end);
-        if (result->end == NULL)
-            give_up(PROGRAM, "out of memory");
+        result->paths = realloc(result->paths, c->capacity * sizeof *result->paths);
     }
+    char *copy = strdup(strcmp(path, standard_input) == 0 ? "the text" : path);
+    if (result->end == NULL || result->paths == NULL || copy == NULL)
+        give_up(PROGRAM, "out of memory");
     result->count += bytes;
+    result->paths[result->documents] = copy;
     result->end[result->documents++] = result->count;
 }
 
@@ -180,7 +183,7 @@ static void copy_folder(text_copy *c, const char *folder)
             const int file = open_word(path, &status);
             const size_t bytes = copy_stream(c, path, file);
             if (bytes > 0)
-                add_document(c, bytes);
+                add_document(c, path, bytes);
             close(file);
         }
         free(entry[i]);
@@ -200,7 +203,7 @@ static void copy_word(text_copy *c, const char *word)
         const size_t bytes = copy_stream(c, word, file);
         if (bytes == 0)
             refuse_text(word, "it is empty");
-        add_document(c, bytes);
+        add_document(c, word, bytes);
     }
     close(file);
 }
@@ -238,7 +241,7 @@ texts open_texts(const char *const *words, int count, const char *validation)
     if (count == 1 && validation == NULL && map_word(words[0], &c.result)) {
         const size_t bytes = c.result.count;
         c.result.count = 0;
-        add_document(&c, bytes);
+        add_document(&c, words[0], bytes);
         return c.result;
     }
     c.file = open_unnamed();
@@ -257,5 +260,8 @@ texts open_texts(const char *const *words, int count, const char *validation)
 void close_texts(texts *text)
 {
     munmap((void *)(uintptr_t)text->bytes, text->count);
+    for (size_t i = 0; i < text->documents; i++)
+        free(text->paths[i]);
+    free(text->paths);
     free(text->end);
 }

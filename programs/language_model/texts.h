@@ -11,7 +11,8 @@ typedef struct texts {
     const char *name; /* a single word, or "the text"; for messages */
     const char *bytes;
     size_t count;
-    size_t *end; /* [documents]: the offset of each document's end in bytes */
+    size_t *end;  /* [documents]: the offset of each document's end in bytes */
+    char **paths; /* [documents]: for messages */
     size_t documents;
     size_t held_out; /* of the documents: the last ones are for validation only */
 } texts;

@@ -37,8 +37,7 @@ static void detect_kind(const texts *text)
     const size_t examples = count_example_documents(text);
     const bool all_are_examples = examples == text->documents;
     if (tuning && !has_examples && examples > 0 && !all_are_examples)
-        refuse(PROGRAM, "some of the files have examples (JSON or tables) and others are texts; give one kind only",
-               "");
+        refuse_mixed(text);
     if (tuning)
         has_examples = has_examples || all_are_examples;
     else if (all_are_examples && chosen.from)

@@ -153,13 +153,11 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
     th_token_writer *writer = th_token_writer_open_marked(t->ctx, path, th_tokenizer_size(t->tokenizer));
     th_instruction_counts counts = {0};
     th_status status = writer ? TH_OK : th_error_code(t->ctx);
-    char name[300];
     for (size_t i = 0, begin = 0; i < text->documents && status == TH_OK; begin = text->end[i++]) {
-        write_document_name(text, i, name, sizeof name);
         if (i == text->documents - text->held_out)
             chosen.training_tokens = counts.tokens;
-        status = th_instructions_append(chat, t->tokenizer, text->bytes + begin, text->end[i] - begin, name, writer,
-                                        &counts);
+        status = th_instructions_append(chat, t->tokenizer, text->bytes + begin, text->end[i] - begin, text->paths[i],
+                                        writer, &counts);
     }
     if (status == TH_OK && !t->quiet)
         fprintf(stderr,

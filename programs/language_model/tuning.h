@@ -16,13 +16,12 @@ void choose_steps(const trainer *t, bool tuning);
 /* -- data.c -- */
 /* Returns whether a path is a file with examples, by its name: JSON or a table, perhaps compressed. */
 bool has_examples_ending(const char *path);
-/* Returns how many of the texts begin with examples. If all texts do, they are examples, whatever their names are. */
+/* Returns how many of the texts are examples, by their names or by how they begin. */
 size_t count_example_documents(const texts *text);
+/* Ends the program with the names of two documents, of which one has examples and the other has none. */
+void refuse_mixed(const texts *text);
 /* Ends the program if a text is a file that is not a text. Prints a message for a text that looks like JSON. */
 void check_texts(const texts *text);
-/* Writes the name of a document for messages: the word of the command line, with a number if the word has several
- * documents. */
-void write_document_name(const texts *text, size_t i, char *name, size_t bytes);
 
 /* -- tuning.c -- */
 /* TEMPLATE_OPTIONS of a command that uses a model. */

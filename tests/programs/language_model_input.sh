@@ -103,7 +103,9 @@ expect 0 'loss=[0-9.]* perplexity=[0-9.]* tokens=200' "$program" eval run --text
 expect 0 'loss=[0-9.]* perplexity=[0-9.]* tokens=200' "$program" eval run --text examples
 rm -r run
 cp text examples/2
-expect 2 'some of the files have examples' tune model examples run
+expect 2 'have examples (JSON or tables), such as examples/1, and others are texts, such as examples/2; give' tune model examples run
+mkdir named && cp data.jsonl named && echo '{"other": 1}' >named/other.json
+expect 1 'named/other.json, line 1: it has "other" (a number)' tune model named run
 expect 0 '' "$program" train examples run --from model --steps 1 --sample-tokens 0 --quiet
 rm -r run
 expect 0 'tune reads examples' "$program" train data.jsonl run --from model --steps 1 --sample-tokens 0 --quiet

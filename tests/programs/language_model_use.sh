@@ -112,6 +112,12 @@ echo '{"question": "a", "reply": "b"}' >fields
 expect 1 'fields, line 1: it has "question" (a text) and "reply" (a text); .* and "answer" is missing' tune fields other
 printf 'PK\003\004' >packed
 expect 1 'packed is a ZIP archive or a spreadsheet; tune reads texts, JSON and tables' tune packed other
+gzip <fields | gzip >packed
+expect 1 'packed is compressed twice; tune reads' tune packed other
+tar -cf - fields | gzip >packed
+expect 1 'packed is a tar archive; tune reads' tune packed other
+head -c 300 /dev/zero >packed
+expect 1 'packed is not a text in UTF-8: it has bytes of 0; tune reads' tune packed other
 [ ! -e other ] || fail "refused data leaves a folder: $(ls -a other)"
 
 # -- a second signal during the first evaluation ends the program at once, and leaves nothing of the run --

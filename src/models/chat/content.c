@@ -58,10 +58,14 @@ static bool are_calls(const json_t *calls)
     return json_is_array(calls);
 }
 
-/* Checks a message for a kind of the table, whose programs know texts and calls only. */
+/* Checks a message for a kind of the table, whose programs know texts and calls only. The role "developer" is OpenAI's
+ * newer name of "system". */
 static bool check_message(json_t *message, const char *place, char problem[TH_PROBLEM])
 {
     char fields[TH_FIELDS];
+    const char *role = json_string_value(json_object_get(message, "role"));
+    if (role && strcmp(role, "developer") == 0 && json_object_set_new(message, "role", json_string("system")) != 0)
+        return false;
     if (!join_parts(message, place, problem))
         return false;
     const json_t *content = json_object_get(message, "content"), *calls = json_object_get(message, "tool_calls");

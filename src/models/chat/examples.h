@@ -55,10 +55,10 @@ bool th_examples_next(th_example_reader *reader, th_example_part *record);
 /* Frees what th_examples_begin has allocated. */
 void th_examples_end(th_example_reader *reader);
 
-/* -- table.c: rows by RFC 4180, separated by commas, semicolons or tabs -- */
+/* -- table.c: rows by RFC 4180, separated by commas, semicolons, tabs or bars -- */
 
-/* Reads the header at `first` and sets the reader's columns and delimiter, if it has several names, or the name "text".
- * Returns false if memory runs out. */
+/* Reads the header at `first` and sets the reader's columns and delimiter, if it has several names, or one that is
+ * enough. Returns false if memory runs out. */
 bool th_example_columns(th_example_reader *reader, const char *first);
 /* Returns the end of the row at `at`, before its line break. Sets *problem if a quotation mark is wrong: then it is the end
  * of the line. */

@@ -268,7 +268,8 @@ static th_status encode_record(const example *e, const th_example_reader *reader
 /* Refuses texts that are not UTF-8. */
 static th_status check_encoding(th_context *ctx, const char *text, size_t bytes, const char *name)
 {
-    if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+    const bool marked = bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+    if (marked || (bytes >= 2 && (text[0] == 0) != (text[1] == 0)))
         return th_fail(ctx, TH_ERROR_VALUE, operation, "%.300s is UTF-16; convert it to UTF-8", name);
     return TH_OK;
 }

@@ -106,11 +106,6 @@ static const char *find_text(const json_t *object, const char *const *names)
     return text && *text ? text : NULL;
 }
 
-static bool is_list(const json_t *value)
-{
-    return json_is_array(value) && json_array_size(value) > 0;
-}
-
 /* -- building -- */
 
 /* Returns {"role": role, "content": content}; content becomes its property. NULL if memory runs out. */
@@ -198,6 +193,17 @@ static json_t *parse_functions(th_context *ctx, const char *text)
     const bool usable = complete && (json_is_object(value) || json_is_array(value));
     json_decref(value);
     if (usable)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* Returns a new reference to an array that is not empty, or is the text of one in JSON, as tables have it. NULL as for
+ * parse. */
+static json_t *list_of(th_context *ctx, json_t *value)
+{
+    json_t *list = json_is_string(value) ? parse(ctx, json_string_value(value)) : json_incref(value);
+    if (json_is_array(list) && json_array_size(list) > 0)
         return list;
     json_decref(list);
     return NULL;
@@ -356,6 +362,17 @@ static int find_two_texts(const json_t *object, const char *names[2])
     return count;
 }
 
+/* Returns the first field with an array of objects; NULL: none. */
+static const char *find_objects(const json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value)
+        if (json_is_object(json_array_get(value, 0)))
+            return key;
+    return NULL;
+}
+
 /* Writes the format of a question and its answer, and what the object's fields lack. */
 static void describe_pair(const json_t *object, const char *question, const char *const *answers, char *problem)
 {
@@ -364,8 +381,8 @@ static void describe_pair(const json_t *object, const char *question, const char
     for (; *answers; answers++)
         answer = find(object, *answers) ? *answers : answer;
     const char *wrong = asked ? answer : question;
-    th_append(problem, TH_PROBLEM, "{\"%s\": \"a text\", \"%s\": \"a text\"}, and \"%s\" %s", question, answer, wrong,
-              find(object, wrong) ? "must be a text" : "is missing");
+    th_append(problem, TH_PROBLEM, "the nearest format is {\"%s\": \"a text\", \"%s\": \"a text\"}, and \"%s\" %s",
+              question, answer, wrong, find(object, wrong) ? "must be a text" : "is missing");
 }
 
 /* Writes what is wrong with an object without known fields, and the format that is nearest to it. */
@@ -375,7 +392,7 @@ static void describe_nearest(const json_t *object, char problem[TH_PROBLEM])
     char list[TH_FIELDS], quoted[2][TH_QUOTED];
     const char *names[2];
     th_example_list_fields(object, list);
-    th_append(problem, TH_PROBLEM, "it has %s; the nearest format is ", list);
+    th_append(problem, TH_PROBLEM, "it has %s; ", list);
     if (find(object, "completion")) {
         describe_pair(object, "prompt", completion, problem);
         return;
@@ -386,15 +403,21 @@ static void describe_nearest(const json_t *object, char problem[TH_PROBLEM])
                 describe_pair(object, pairs[i].question, pairs[i].answer, problem);
                 return;
             }
-    if (!is_message(object) && find_two_texts(object, names) == 2)
+    const char *inner = find_objects(object);
+    if (inner)
         th_append(problem, TH_PROBLEM,
-                  "{\"question\": \"a text\", \"answer\": \"a text\"}: rename \"%s\" to \"question\" and \"%s\" to "
+                  "if the objects in \"%s\" are the examples, write this array alone into the file",
+                  th_quote(inner, quoted[0]));
+    else if (!is_message(object) && find_two_texts(object, names) == 2)
+        th_append(problem, TH_PROBLEM,
+                  "the nearest format is {\"question\": \"a text\", \"answer\": \"a text\"}: rename \"%s\" to "
+                  "\"question\" and \"%s\" to "
                   "\"answer\", if this is what they are",
                   th_quote(names[0], quoted[0]), th_quote(names[1], quoted[1]));
     else
         th_append(problem, TH_PROBLEM,
-                  "{\"messages\": [{\"role\": \"user\", \"content\": \"a text\"}, {\"role\": \"assistant\", "
-                  "\"content\": \"a text\"}]}");
+                  "the nearest format is {\"messages\": [{\"role\": \"user\", \"content\": \"a text\"}, {\"role\": "
+                  "\"assistant\", \"content\": \"a text\"}]}");
 }
 
 /* -- all -- */
@@ -405,8 +428,8 @@ static bool has_form(const json_t *object)
     const json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt");
     const json_t *completion = json_object_get(object, "completion");
     if (messages && !json_is_null(messages))
-        return json_object_get(json_array_get(messages, 0), "from") == NULL ||
-               json_object_get(json_array_get(messages, 0), "role") != NULL;
+        return !json_is_string(messages) && (json_object_get(json_array_get(messages, 0), "from") == NULL ||
+                                             json_object_get(json_array_get(messages, 0), "role") != NULL);
     return (json_is_array(prompt) && json_is_array(completion)) ||
            (json_is_string(prompt) && json_is_string(completion)) || json_is_string(json_object_get(object, "text"));
 }
@@ -414,7 +437,7 @@ static bool has_form(const json_t *object)
 bool th_example_has_columns(const json_t *object)
 {
     pair fields;
-    return has_form(object) || find_pair(object, &fields) != NULL;
+    return has_form(object) || find_any(object, lists) || find_pair(object, &fields);
 }
 
 /* Returns an object with a form. NULL as for th_example_read. */
@@ -429,9 +452,15 @@ static json_t *read_form(th_context *ctx, json_t *object, char problem[TH_PROBLE
                   "\"messages\"");
         return NULL;
     }
-    for (size_t i = 0; lists[i]; i++)
-        if (is_list(find(object, lists[i])))
-            return read_messages(ctx, object, lists[i], find(object, lists[i]), problem);
+    for (size_t i = 0; lists[i] && th_error_code(ctx) == TH_OK; i++) {
+        json_t *list = list_of(ctx, find(object, lists[i]));
+        json_t *example = list ? read_messages(ctx, object, lists[i], list, problem) : NULL;
+        json_decref(list);
+        if (list)
+            return example;
+    }
+    if (th_error_code(ctx) != TH_OK)
+        return NULL;
     if (find_pair(object, &fields))
         return read_pair(object, &fields, problem);
     describe_nearest(object, problem);

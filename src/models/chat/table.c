@@ -150,7 +150,7 @@ json_t *th_example_row(const th_example_reader *r, const th_example_part *row, c
 /* Returns the delimiter that the line has most often; 0: none. */
 static char find_delimiter(const char *at, const char *end)
 {
-    static const char delimiters[] = ",\t;";
+    static const char delimiters[] = ",\t;|";
     size_t count[sizeof delimiters] = {0}, best = sizeof delimiters - 1;
     for (; !ends_row(at, end); at++)
         for (size_t i = 0; i + 1 < sizeof delimiters; i++)
@@ -186,9 +186,18 @@ static bool make_names_plain(json_t *names)
     return complete;
 }
 
+/* Whether a table with this column alone has examples. */
+static bool is_enough(const char *name)
+{
+    static const char *const names[] = {"text", "messages", "conversations"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 bool th_example_columns(th_example_reader *r, const char *first)
 {
-    static const char only_text[] = "text";
     const char *problem;
     th_example_reader beginning = *r;
     if (r->end - first > MAX_HEADER)
@@ -203,8 +212,7 @@ bool th_example_columns(th_example_reader *r, const char *first)
         return problem != NULL;
     const size_t count = json_array_size(names);
     const bool complete = make_names_plain(names);
-    const char *only = json_string_value(json_array_get(names, 0));
-    if (complete && count <= MAX_COLUMNS && (count > 1 || strcmp(only, only_text) == 0)) {
+    if (complete && count <= MAX_COLUMNS && (count > 1 || is_enough(json_string_value(json_array_get(names, 0))))) {
         r->columns = names;
         r->at = end;
         return true;

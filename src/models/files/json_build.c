@@ -109,7 +109,8 @@ static size_t read_character(reader *r, const char *close, char *to)
         const int length = th_utf8_length((const unsigned char *)r->at);
         memcpy(to, r->at, (size_t)length);
         r->at += length;
-        return length > 0 ? (size_t)length : reject(r, "a string is not UTF-8");
+        return length > 0 ? (size_t)length
+                          : reject(r, "a string is not UTF-8; `iconv -f windows-1252 -t utf-8` converts older texts");
     }
     static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
     const char escape = r->at[1];

@@ -504,6 +504,8 @@ START_TEST(utf_16)
                   TH_ERROR_VALUE, "data is UTF-16");
     expect_status(th_instructions_append(chat, tokenizer, big, sizeof big - 1, NULL, writer, NULL), TH_ERROR_VALUE,
                   "the text is UTF-16");
+    expect_status(th_instructions_append(chat, tokenizer, little + 2, sizeof little - 3, "data", writer, NULL),
+                  TH_ERROR_VALUE, "data is UTF-16");
     th_token_writer_free(writer);
 }
 END_TEST

@@ -119,6 +119,10 @@ START_TEST(tables)
         {"question,answer\n\"a, \"\"x\"\"\n y\",\"b\"\n", "CSV", TURN("a, \"x\"\n y", "b") "]"},
         {"Prompt,completion\na,b\n", "CSV", "|a[b</s>]"},
         {"text\nab\n\"c\nd\"\n", "CSV", "[|ab</s>|c\nd</s>]"},
+        {"question|answer\na|b\nc|d\n", "CSV", TWO},
+        {"messages\n\"[{\"\"role\"\":\"\"user\"\",\"\"content\"\":\"\"a\"\"},{\"\"role\"\":\"\"assistant\"\","
+         "\"\"content\"\":\"\"b\"\"}]\"\n",
+         "CSV", ONE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_text(cases[i].text, strlen(cases[i].text), cases[i].wanted);
@@ -155,6 +159,8 @@ START_TEST(json_with_faults)
     expect_status(append("{\"text\": \"a\"\n{\"text\": 1}\n}\n", 27, NULL), TH_ERROR_FILE,
                   "; line 2: it has \"text\" (a number)");
     expect_status(append("{\n  \"text\": \"a\"\n", 16, NULL), TH_ERROR_FILE, "line 1: byte 1: the text ends too early");
+    expect_status(append("{\"text\": \"caf\xe9\"}", 16, NULL), TH_ERROR_FILE,
+                  "a string is not UTF-8; `iconv -f windows-1252 -t utf-8` converts older texts");
     expect_status(append("{\"text\": \"a\0b\"}", 15, NULL), TH_ERROR_FILE, "line 1: byte 11: a NUL is not allowed");
 }
 END_TEST
@@ -190,6 +196,12 @@ START_TEST(share_gpt)
     CHECK(
         "{\"conversation\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
         ONE);
+    CHECK("{\"conversations\": \"[{\\\"from\\\": \\\"human\\\", \\\"value\\\": \\\"a\\\"}, {\\\"from\\\": \\\"gpt\\\", "
+          "\\\"value\\\": \\\"b\\\"}]\"}",
+          ONE);
+    CHECK("{\"messages\": [{\"role\": \"developer\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"a\"}, "
+          "{\"role\": \"assistant\", \"content\": \"b\"}]}",
+          "|s\n\nUser: a\n\nAssistant:[ b</s>]");
     CHECK("{\"system\": \"s\", \"tools\": \"[]\", \"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, "
           "{\"from\": "
           "\"gpt\", \"value\": \"b\"}]}",
@@ -198,7 +210,7 @@ START_TEST(share_gpt)
             "message 2 of \"conversations\" must be like {\"from\": \"human\"");
     REFUSED("{\"conversations\": [{\"from\": \"critic\", \"value\": \"a\"}]}", "the role is \"critic\"; it must be");
     REFUSED("{\"tools\": \"[{\\\"name\\\": \\\"f\\\"}]\", \"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}]}",
-            "the template does not write tools");
+            "the template does not write tools; chatml, qwen-2.5, ");
     REFUSED("{\"tools\": \"f\", \"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}]}",
             "\"tools\" is a text; it must be an array");
 }
@@ -247,6 +259,9 @@ START_TEST(the_nearest_format)
             "missing");
     REFUSED("{\"original\": \"a\", \"plain\": \"b\"}", "{\"question\": \"a text\", \"answer\": \"a text\"}: rename "
                                                        "\"original\" to \"question\" and \"plain\" to \"answer\"");
+    REFUSED("{\"version\": 1, \"data\": [{\"text\": \"a\"}]}",
+            "it has \"version\" (a number) and \"data\" (an array); if the objects in \"data\" are the examples, write "
+            "this array alone into the file");
     REFUSED("{\"id\": 1, \"turns\": [\"a\"]}",
             "it has \"id\" (a number) and \"turns\" (an array); the nearest format is "
             "{\"messages\": [{\"role\"");
