@@ -26,7 +26,7 @@ environment=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/found/$1
 build_ggml() {
     rm -rf "$environment"
     mkdir -p "$environment"
-    python3 -m pip download --quiet --no-deps --no-binary :all: --dest "$environment" llama-cpp-python==0.3.36
+    python3 -m pip download --quiet --no-deps --no-binary llama-cpp-python --dest "$environment" llama-cpp-python==0.3.36
     tar -xzf "$environment"/llama_cpp_python-*.tar.gz -C "$environment" --strip-components 1
     touch "$environment/vendor/llama.cpp/ggml/ggml.pc.in" # the package lacks this file, which cmake copies
     cmake -S "$environment/vendor/llama.cpp/ggml" -B "$environment/build" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \

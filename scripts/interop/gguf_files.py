@@ -1,10 +1,13 @@
 """Compares GGUF files with transformers, with the package gguf and, if it is installed, with llama.cpp (the package
 llama-cpp-python): random models of each architecture that transformers saves give the same logits after a way through a
-file; the package reads our values and tensors, and we read a file that it writes; llama.cpp generates the same text."""
+file; the package reads our values and tensors, and we read a file that it writes, and the files that llama.cpp's
+convert_hf_to_gguf.py writes; llama.cpp generates the same text."""
 
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -17,13 +20,9 @@ import torch
 import transformers
 
 import common
+import llama
 
 transformers.utils.logging.disable_progress_bar()
-
-try:
-    import llama_cpp
-except ImportError:
-    llama_cpp = None
 
 VOCABULARY = 300
 SIZES = dict(
@@ -62,9 +61,11 @@ MODELS = {
     "phi3": ("phi3", "Phi3", SIZES | dict(rope_parameters=LONGROPE, original_max_position_embeddings=8)),
     "olmo2": ("olmo2", "Olmo2", SIZES),
     "gemma2": ("gemma2", "Gemma2", SIZES | GEMMA | dict(num_hidden_layers=4)),
-    "gemma3": ("gemma3", "Gemma3", SIZES | GEMMA | dict(num_hidden_layers=7)),
+    # llama.cpp's conversion drops rows of the embedding beyond the tokens, and counts the special token twice
+    "gemma3": ("gemma3", "Gemma3", SIZES | GEMMA | dict(num_hidden_layers=7, vocab_size=VOCABULARY - 3)),
     "gptneox": ("gptneox", "GPTNeoX", SIZES | dict(rotary_pct=0.25)),
-    "phi2": ("phi2", "Phi", {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}),
+    # llama.cpp's conversion writes 4 times the width for the width of the MLP
+    "phi2": ("phi2", "Phi", {k: v for k, v in SIZES.items() if k != "num_key_value_heads"} | dict(intermediate_size=256)),
     "granite": ("granite", "Granite", SIZES | GRANITE | dict(attention_multiplier=0.125)),
     "granite biases": ("granite", "Granite", SIZES | GRANITE | dict(attention_bias=True, mlp_bias=True)),
     "minicpm": ("minicpm", "Granite", SIZES | GRANITE | dict(attention_multiplier=0.25, tie_word_embeddings=True)),
@@ -159,36 +160,90 @@ def copy(reader, path):
     writer.close()
 
 
+# -- llama.cpp's conversion --
+
+# Argument: the folder of the sources. Converts the model of each line (a folder, a tab, the file to write), and answers with a line:
+# an error, or nothing. All models have our small tokenizer.
+CONVERT = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
+import conversion.base
+import convert_hf_to_gguf
+conversion.base.TextModel.get_vocab_base_pre = lambda *_: "gpt-2"
+find = convert_hf_to_gguf.get_model_class
+def with_small_tokenizer(*arguments, **options):
+    found = find(*arguments, **options)
+    found.set_vocab = conversion.base.TextModel._set_vocab_gpt2
+    return found
+convert_hf_to_gguf.get_model_class = with_small_tokenizer
+for line in sys.stdin:
+    model, path = line.rstrip().split("\\t")
+    sys.argv = ["convert", model, "--outfile", path, "--outtype", "f32"]
+    try:
+        convert_hf_to_gguf.main()
+        print(flush=True)
+    except Exception as error:
+        print(repr(error), flush=True)
+"""
+
+
+def start_converter():
+    """Starts llama.cpp's convert_hf_to_gguf.py in a process of its own, because it needs its own version of the package gguf."""
+    sources = common.package_files("llama-cpp-python==0.3.36", "/llama.cpp/convert_hf_to_gguf.py", "/llama.cpp/conversion/",
+                                   "/llama.cpp/gguf-py/gguf/", sources=True) / "vendor" / "llama.cpp"
+    return subprocess.Popen([sys.executable, "-c", CONVERT, sources], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+
+
+def as_minicpm(folder):
+    """Makes a saved Granite a MiniCPM, which transformers lacks: the same formulas, with other names for the multipliers."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    layers, width = config["num_hidden_layers"], config["hidden_size"]
+    config |= dict(model_type="minicpm", architectures=["MiniCPMForCausalLM"], scale_emb=config.pop("embedding_multiplier"),
+                   scale_depth=config.pop("residual_multiplier") * layers**0.5,
+                   dim_model_base=width / config.pop("logits_scaling"))
+    del config["attention_multiplier"], config["mlp_bias"]
+    path.write_text(json.dumps(config))
+
+
+def add_pictures(model, folder):
+    """Saves a Gemma 3 that reads pictures, with the text part of a model."""
+    vision = dict(hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1, image_size=4, patch_size=2)
+    config = transformers.Gemma3Config(text_config=model.config.to_dict(), vision_config=vision, mm_tokens_per_image=1)
+    whole = transformers.Gemma3ForConditionalGeneration(config)
+    whole.model.language_model.load_state_dict(model.model.state_dict())
+    whole.lm_head.load_state_dict(model.lm_head.state_dict())
+    whole.save_pretrained(folder)
+
+
+def compare_converted(c, converter, name, architecture, folder, tokens, expected, inputs):
+    """We read the file that llama.cpp's conversion makes of a folder of transformers."""
+    path = folder / "converted.gguf"
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    converter.stdin.write(f"{folder}\t{path}\n")
+    converter.stdin.flush()
+    error = converter.stdout.readline().strip()
+    c.check("llama.cpp's conversion writes a file", not error, f"{name}: {error}")
+    found = gguf.GGUFReader(path).get_field("general.architecture").contents()
+    c.check("the architecture of llama.cpp's conversion", found == architecture, f"{name}: {found}")
+    ours = c.program("gguf", "read", path, inputs=inputs)
+    c.close("a file that llama.cpp's conversion writes", 2e-5, ours["logits"], expected, name)
+    if llama.available:
+        _, logits, _ = llama_tokens(path, tokens, TEXT)
+        approximate = architecture in APPROXIMATE
+        c.close(f"llama.cpp's logits of this file{', GELU' if approximate else ''}", 2e-3 if approximate else 1e-5, logits,
+                ours["logits"][0], name)
+
+
 # -- llama.cpp --
-
-
-if llama_cpp:
-    default_parameters = llama_cpp.llama_model_default_params
-
-
-def file_layout():
-    """Returns parameters with which llama.cpp keeps the file's layout of the weights. Its own layout for AMX crashes."""
-    parameters = default_parameters()
-    parameters.use_extra_bufts = False
-    return parameters
-
-
-if llama_cpp:
-    llama_cpp.llama_cpp.llama_model_default_params = file_layout
 
 
 def llama_tokens(path, prompt, text):
     """Returns the greedy tokens after a prompt, the logits of the prompt, and the tokens of a text."""
-    single = dict(type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32)  # otherwise its cache is float16
-    model = llama_cpp.Llama(str(path), n_ctx=64, n_threads=1, logits_all=True, verbose=False, **single)
-    model.eval(prompt)
-    logits = np.array(model.scores[: len(prompt)])
-    out = []
-    for _ in range(24):
-        out.append(int(np.argmax(model.scores[model.n_tokens - 1])))
-        model.eval([out[-1]])
-    ids = model.tokenize(text.encode(), add_bos=False, special=True)
-    return out, logits, ids
+    model = llama.load(path)
+    tokens, logits = llama.greedy(model, prompt, 24)
+    return tokens, logits[: len(prompt)], model.tokenize(text.encode(), add_bos=False, special=True)
 
 
 def compare_llama(c, name, architecture, path, prompt, ours, bpe):
@@ -200,7 +255,7 @@ def compare_llama(c, name, architecture, path, prompt, ours, bpe):
     c.check("llama.cpp's tokens", ids == bpe.encode(TEXT).ids, name)
 
 
-def compare_model(c, name, architecture, family, config, folder):
+def compare_model(c, converter, name, architecture, family, config, folder):
     tokens = np.random.default_rng(len(name)).integers(0, VOCABULARY - 4, (2, 24)).astype(np.int32)
     inputs = dict(tokens=tokens, prompt=tokens[:1], bytes=np.frombuffer(TEXT.encode(), np.uint8).astype(np.int32))
     model = make(family, config, folder)
@@ -228,23 +283,32 @@ def compare_model(c, name, architecture, family, config, folder):
                 with torch.no_grad():
                     logits = theirs(torch.tensor(tokens.astype(np.int64))).logits.numpy()
                 c.close("transformers reads our file", 1e-4, logits, expected, name)
-        if llama_cpp and kind == "float32":
+        if llama.available and kind == "float32":
             compare_llama(c, name, architecture, path, tokens[0].tolist(), ours, bpe)
-        elif llama_cpp and kind != "q4_0":
+        elif llama.available and kind != "q4_0":
             _, logits, _ = llama_tokens(path, tokens[0].tolist(), TEXT)
             c.close(f"llama.cpp's logits of {TYPES[kind]}", limit, logits, ours["logits"][0], name)
     for kind, reader in readers.items():
         check_quantization(c, readers["float32"], reader)
+    if architecture == "minicpm":
+        as_minicpm(folder)
+    compare_converted(c, converter, name, architecture, folder, tokens[0].tolist(), expected, inputs)
+    if architecture == "gemma3":
+        add_pictures(model, folder)
+        compare_converted(c, converter, "gemma3 with pictures", architecture, folder, tokens[0].tolist(), expected, inputs)
 
 
 def compare(c):
+    converter = start_converter()
     for name, (architecture, family, config) in MODELS.items():
         with tempfile.TemporaryDirectory() as folder:
             try:
-                compare_model(c, name, architecture, family, config, pathlib.Path(folder))
+                compare_model(c, converter, name, architecture, family, config, pathlib.Path(folder))
             except Exception as error:
                 c.check("every model is compared", False, f"{name}: {error}")
-    c.check("llama.cpp was compared", True, "yes" if llama_cpp else "no: llama-cpp-python is not installed")
+    converter.stdin.close()
+    c.check("llama.cpp's conversion ends", converter.wait() == 0)
+    c.check("llama.cpp was compared", True, "yes" if llama.available else "no: llama-cpp-python is not installed")
 
 
 if __name__ == "__main__":

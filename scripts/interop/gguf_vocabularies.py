@@ -21,7 +21,7 @@ def models():
     folder = cache / "llama_cpp_vocabularies"
     if not list(folder.glob("*.gguf")):
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", folder,
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", folder,
                         "llama-cpp-python==0.3.36"], check=True)
         archive = next(folder.glob("*.tar.gz"))
         with tarfile.open(archive) as tar:

@@ -6,8 +6,8 @@ repository."""
 import ast
 import pathlib
 import re
-import tarfile
-import zipfile
+
+import common
 
 TOOL = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather of a city.\nIt's \"now\".",
@@ -105,27 +105,17 @@ def strings_of_c(source):
         yield raw.group(2)
 
 
-def members(path):
-    """Yields the names and contents of an archive's files that may have templates."""
-    wanted = (".jinja", ".py", ".jinja2", ".js", ".ts", "test-chat-template.cpp", "test-chat.cpp")
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if name.endswith(wanted):
-                    yield name, archive.read(name)
-    else:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and member.name.endswith(wanted):
-                    yield member.name, archive.extractfile(member).read()
+WANTED = (".jinja", ".py", ".jinja2", ".js", ".ts", "test-chat-template.cpp", "test-chat.cpp")
 
 
 def gather(folder):
     """Returns {text: name} of the distinct templates in a folder's archives."""
     found = {}
     for path in sorted(pathlib.Path(folder).iterdir()):
-        for name, data in members(path):
-            text = data.decode("utf-8", "replace")
+        for name, read in common.members(path):
+            if not name.endswith(WANTED):
+                continue
+            text = read().decode("utf-8", "replace")
             texts = (strings_of(text) if name.endswith(".py") else [text] if ".jinja" in name else strings_of_c(text))
             for one in texts:
                 if is_template(one):
