@@ -1,5 +1,5 @@
-/* Text into tokens and back: bytes, characters, and byte-level byte-pair encoding (Sennrich et al. 2016; Radford et
- * al. 2019), in the files of Hugging Face's tokenizers.
+/* Text into tokens and back: bytes, characters, byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019) and
+ * WordPiece (Schuster & Nakajima 2012), in the files of Hugging Face's tokenizers.
  *
  *     th_tokenizer *bpe = th_tokenizer_train(ctx, text, bytes, &(th_bpe_options){.vocabulary = 4096});
  *     th_token_list tokens = {0};
@@ -69,16 +69,21 @@ typedef struct th_bpe_options {
  * with the smaller ids. The caller holds the text in memory. Special tokens in the text are ordinary text. */
 TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options);
 
-/* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.json and merges.txt: GPT-2's two files, with
- * GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). path may also be a file in the format of
+/* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.txt, or else with vocab.json and merges.txt:
+ * GPT-2's two files, with GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). vocab.txt has a token
+ * of BERT's WordPiece in each line. do_lower_case, tokenize_chinese_chars and strip_accents of a tokenizer_config.json
+ * beside it apply, and a never_split is TH_ERROR_FILE. path may also be a file in the format of
  * tokenizer.json, or a GGUF file (th_tokenizer_from_gguf). Supported:
- *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of
- *                   them
- *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, Whitespace, WhitespaceSplit, and a Sequence of them
- *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback
+ *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, BertNormalizer, and
+ *                   a Sequence of them
+ *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, Whitespace, WhitespaceSplit, BertPreTokenizer,
+ *                   and a Sequence of them
+ *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback. WordPiece;
+ *                   max_input_chars_per_word up to 4,096, and a prefix of at most 15 bytes
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
- *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing (th_tokenizer_encode_document)
- *   decoder         null, ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse, and a Sequence of them, in which
+ *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing and
+ *                   BertProcessing (th_tokenizer_encode_document)
+ *   decoder         null, ByteLevel, Metaspace, WordPiece, Replace, Strip, ByteFallback, Fuse, and a Sequence of them, in which
  *                   only a Strip of the beginning follows Fuse. With null and ByteLevel the text of tokens is their
  *                   bytes one after another.
  *   truncation, padding   th_tokenizer_truncation, th_tokenizer_padding; they are not applied
@@ -86,8 +91,8 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * prefixes and suffixes of subwords. So is every kind of damage, such as a merge of unknown tokens or an id that occurs
  * twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are read. An added token has at most
  * 512 bytes, a pattern 4,096 bytes and 5,000 steps (th_bpe_options). The folder may have a config.json. If that has a
- * vocab_size, each token from this number on must be an added token; otherwise TH_ERROR_FILE. Other files of a
- * transformers folder (tokenizer_config.json) are not read. */
+ * vocab_size, each token from this number on must be an added token; otherwise TH_ERROR_FILE. Beside a
+ * tokenizer.json, other files of a transformers folder (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For

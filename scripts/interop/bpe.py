@@ -13,7 +13,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import common
 
@@ -90,6 +90,21 @@ def learn_characters(corpus):
     tokenizer.decoder = decoders.Fuse()
     options = dict(vocab_size=400, special_tokens=["<unk>"], show_progress=False)
     tokenizer.train_from_iterator([corpus[:800].replace("\0", "")], trainers.BpeTrainer(**options))
+    return tokenizer
+
+
+def learn_word_piece(corpus, vocabulary, **normalizer):
+    """Trains WordPiece with the parts of BERT's tokenizer.json."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(**normalizer)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=specials, show_progress=False)
+    tokenizer.train_from_iterator([corpus.replace("\0", "")], trainer)
+    around = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    pair = "[CLS] $A [SEP] $B:1 [SEP]:1"
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", pair, around)
     return tokenizer
 
 
@@ -447,6 +462,7 @@ def fixtures(folder):
     made = dict(kinds(some, corpus[:2000]))
     for name in "llama2", "gemma", "mistral", "metaspace":
         tokenizers[name] = with_normalized_tokens(made[name], random_numbers)
+    tokenizers["bert"] = learn_word_piece(corpus, 400)
     tokenizers["qwen2"] = with_normalized_tokens(made["bytes, qwen2"], random_numbers)
     (folder / "corpus").write_bytes(corpus.encode())
     (folder / "texts").write_bytes(SEPARATOR.join(text.encode() for text in texts))

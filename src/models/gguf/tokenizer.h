@@ -19,8 +19,10 @@ enum {
 typedef enum th_gguf_tokenizer_kind {
     TH_GGUF_BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
     TH_GGUF_SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
-    TH_GGUF_SPACES      /* gemma4: BPE with merges of characters, in which U+2581 is a space */
+    TH_GGUF_SPACES,     /* gemma4: BPE with merges of characters, in which U+2581 is a space */
+    TH_GGUF_PIECES      /* bert: WordPiece. U+2581 begins the tokens that begin words. Only read */
 } th_gguf_tokenizer_kind;
+enum { TH_GGUF_TOKENIZER_KINDS = 4 };
 extern const char *const th_gguf_tokenizer_kinds[]; /* their names */
 
 #define TH_GGUF_SPACE "\xe2\x96\x81" /* U+2581, which represents a space */

@@ -4,7 +4,7 @@
 #include "models/gguf/tokenizer.h"
 
 const char *const th_gguf_tokenizer_kinds[] = {
-    [TH_GGUF_BYTE_LEVEL] = "gpt2", [TH_GGUF_SCORES] = "llama", [TH_GGUF_SPACES] = "gemma4"};
+    [TH_GGUF_BYTE_LEVEL] = "gpt2", [TH_GGUF_SCORES] = "llama", [TH_GGUF_SPACES] = "gemma4", [TH_GGUF_PIECES] = "bert"};
 
 json_t *th_gguf_character_normalizer(bool prefix)
 {

@@ -41,7 +41,7 @@ static bool find_kind(reading *r)
     char name[TH_QUOTED], quoted[TH_QUOTED];
     if (!th_gguf_text(r->file, "tokenizer.ggml.model", &text, &bytes))
         return false;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TH_GGUF_TOKENIZER_KINDS; i++) {
         r->kind = (th_gguf_tokenizer_kind)i;
         if (th_gguf_has_text(r->file, "tokenizer.ggml.model", th_gguf_tokenizer_kinds[i]))
             return true;
@@ -49,9 +49,9 @@ static bool find_kind(reading *r)
     if (bytes == 0)
         return th_gguf_refuse(r->file, "it has no tokenizer: tokenizer.ggml.model is missing");
     snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
-    return th_gguf_refuse(r->file,
-                          "its tokenizer is of the kind \"%s\", which is not supported; gpt2, llama and gemma4 are",
-                          th_quote(name, quoted));
+    return th_gguf_refuse(
+        r->file, "its tokenizer is of the kind \"%s\", which is not supported; gpt2, llama, gemma4 and bert are",
+        th_quote(name, quoted));
 }
 
 /* Finds the split. A file without a name is split by default, as in llama.cpp. */
@@ -86,9 +86,9 @@ static bool find_arrays(reading *r)
     r->types = th_gguf_array(r->file, "tokenizer.ggml.token_type", TH_GGUF_INT32);
     if (r->kind == TH_GGUF_SCORES)
         r->scores = th_gguf_array(r->file, "tokenizer.ggml.scores", TH_GGUF_FLOAT32);
-    else
+    else if (r->kind != TH_GGUF_PIECES)
         r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
-    if (r->tokens == NULL || (r->merges == NULL && r->scores == NULL))
+    if (r->tokens == NULL || (r->merges == NULL && r->scores == NULL && r->kind != TH_GGUF_PIECES))
         return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s",
                               r->tokens == NULL           ? "tokens"
                               : r->kind == TH_GGUF_SCORES ? "scores"
@@ -141,10 +141,29 @@ static bool append_added_token(const reading *r, int64_t id, const char *content
                                                   (int)special)) == 0;
 }
 
+/* Returns a token of WordPiece as tokenizer.json has it: ## begins tokens inside words. Tokens in brackets are the same in
+ * both. */
+static json_t *piece_json(const reading *r, int64_t id, const char *text, size_t bytes)
+{
+    static const char space[] = TH_GGUF_SPACE;
+    const size_t length = sizeof space - 1;
+    if (bytes > length && memcmp(text, space, length) == 0)
+        return text_json(r, "token", id, text + length, bytes - length);
+    json_t *whole = text_json(r, "token", id, text, bytes);
+    if (whole == NULL || (bytes > 1 && text[0] == '[' && text[bytes - 1] == ']'))
+        return whole;
+    json_t *piece = json_sprintf("##%s", json_string_value(whole));
+    json_decref(whole);
+    if (piece == NULL)
+        fail_memory(r->file);
+    return piece;
+}
+
 static bool add_token(const reading *r, int64_t id, const char *text, size_t bytes, json_t *vocab, json_t *added)
 {
     const int32_t type = token_type(r, id);
-    json_t *content = text_json(r, "token", id, text, bytes);
+    json_t *content =
+        r->kind == TH_GGUF_PIECES ? piece_json(r, id, text, bytes) : text_json(r, "token", id, text, bytes);
     if (content == NULL)
         return false;
     const char *name = json_string_value(content);
@@ -205,12 +224,26 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
                                json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", (int)id, "tokens", name)) == 0;
 }
 
+/* Sets the tokens around texts; -1: none. The key of [SEP] is misspelled in GGUF. */
+static void find_template(const reading *r, int64_t *begin, int64_t *end)
+{
+    const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : true;
+    if (r->kind == TH_GGUF_PIECES) {
+        const char *cls = "tokenizer.ggml.cls_token_id";
+        *begin = read_added_id(r, "tokenizer.ggml.add_bos_token",
+                               th_gguf_find(r->file, cls) ? cls : TH_GGUF_BEGIN_TOKEN, begins);
+        *end = read_added_id(r, "tokenizer.ggml.add_sep_token", "tokenizer.ggml.seperator_token_id", true);
+    } else {
+        *begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
+        *end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
+    }
+}
+
 /* Returns the post_processor; NULL with the error pending. */
 static json_t *template_json(const reading *r)
 {
-    const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : true;
-    const int64_t begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
-    const int64_t end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
+    int64_t begin, end;
+    find_template(r, &begin, &end);
     if (th_failed(r->file->ctx))
         return NULL;
     if (begin < 0 && end < 0)
@@ -248,7 +281,7 @@ static json_t *unknown_json(const reading *r, bool *made)
     for (int64_t i = 0; i <= id; i++)
         text = th_gguf_next_string(&at, &bytes);
     if (!*made || id < 0)
-        return json_null();
+        return r->kind == TH_GGUF_PIECES ? json_string("[UNK]") : json_null();
     json_t *value = text_json(r, "token", id, text, bytes);
     *made = value != NULL;
     return value;
@@ -272,9 +305,16 @@ static json_t *character_decoder(bool prefix)
 
 /* The members that depend on the kind. */
 typedef struct members {
-    json_t *normalizer, *pre_tokenizer, *decoder, *unknown;
-    bool ignore_merges, characters;
+    json_t *normalizer, *pre_tokenizer, *decoder, *model; /* the model without its vocabulary */
 } members;
+
+/* Returns the model of BPE without its vocabulary and merges. */
+static json_t *bpe_json(json_t *unknown, bool characters, bool ignore_merges)
+{
+    return json_pack("{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b}", "type", "BPE", "dropout", "unk_token", unknown,
+                     "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", (int)characters, "byte_fallback",
+                     (int)characters, "ignore_merges", (int)ignore_merges);
+}
 
 /* Returns false with the error pending. */
 static bool make_members(const reading *r, members *m)
@@ -284,18 +324,16 @@ static bool make_members(const reading *r, members *m)
         return false;
     if (r->kind == TH_GGUF_BYTE_LEVEL) {
         const th_gguf_split *s = r->split;
-        *m = (members){s->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
-                       th_gguf_split_json(s),
-                       th_byte_level_json(true),
-                       json_null(),
-                       s->ignore_merges,
-                       false};
+        *m = (members){s->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(), th_gguf_split_json(s),
+                       th_byte_level_json(true), bpe_json(json_null(), false, s->ignore_merges)};
+    } else if (r->kind == TH_GGUF_PIECES) {
+        *m = (members){th_bert_normalizer_json(true, true, json_null()), json_pack("{s:s}", "type", "BertPreTokenizer"),
+                       th_word_piece_decoder_json(), th_word_piece_json(unknown_json(r, &made))};
     } else {
         *m = (members){.normalizer = th_gguf_character_normalizer(prefix),
                        .pre_tokenizer = r->kind == TH_GGUF_SPACES ? th_gguf_line_split() : json_null(),
                        .decoder = character_decoder(prefix),
-                       .unknown = unknown_json(r, &made),
-                       .characters = true};
+                       .model = bpe_json(unknown_json(r, &made), true, false)};
     }
     return made;
 }
@@ -308,18 +346,17 @@ static json_t *tokenizer_json(const reading *r)
     bool made = (vocab && added && merges) || fail_memory(r->file);
     made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL &&
            make_members(r, &m);
+    made = made && m.model && json_object_set(m.model, "vocab", vocab) == 0;
+    if (made && r->kind != TH_GGUF_PIECES)
+        made = json_object_set(m.model, "merges", merges) == 0;
     if (made)
-        value =
-            json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:{s:s, s:n, s:O, s:n, s:n, s:b, s:b, s:b, s:O, s:O}}",
-                      "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer", m.normalizer,
-                      "pre_tokenizer", m.pre_tokenizer, "post_processor", template, "decoder", m.decoder, "model",
-                      "type", "BPE", "dropout", "unk_token", m.unknown, "continuing_subword_prefix",
-                      "end_of_word_suffix", "fuse_unk", (int)m.characters, "byte_fallback", (int)m.characters,
-                      "ignore_merges", (int)m.ignore_merges, "vocab", vocab, "merges", merges);
-    json_t *const parts[] = {vocab, added, merges, template, m.normalizer, m.pre_tokenizer, m.decoder, m.unknown};
+        value = json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:O}", "version", "1.0", "truncation", "padding",
+                          "added_tokens", added, "normalizer", m.normalizer, "pre_tokenizer", m.pre_tokenizer,
+                          "post_processor", template, "decoder", m.decoder, "model", m.model);
+    json_t *const parts[] = {vocab, added, merges, template, m.normalizer, m.pre_tokenizer, m.decoder, m.model};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         json_decref(parts[i]);
-    if (made && value == NULL)
+    if (value == NULL)
         fail_memory(r->file);
     return value;
 }

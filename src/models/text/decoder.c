@@ -48,6 +48,18 @@ static bool write_spaces(const th_decoder_step *s, th_piece token, bool first, t
     return true;
 }
 
+/* Tokens inside words lose the prefix, and others begin with a space, except the first token. */
+static bool join_pieces(const th_decoder_step *s, th_piece token, bool first, th_text *out)
+{
+    const th_replacement *prefix = &s->replace;
+    if (first)
+        return th_text_append(out, token.text, token.bytes);
+    const bool inside =
+        token.bytes >= prefix->string_bytes && memcmp(token.text, prefix->string, prefix->string_bytes) == 0;
+    const size_t begin = inside ? prefix->string_bytes : 0;
+    return (inside || th_text_append(out, " ", 1)) && th_text_append(out, token.text + begin, token.bytes - begin);
+}
+
 static th_status apply_step(const th_decoder_step *s, th_context *ctx, const char *operation, th_piece token,
                             bool first, th_text *out)
 {
@@ -55,7 +67,9 @@ static th_status apply_step(const th_decoder_step *s, th_context *ctx, const cha
     if (s->kind == TH_DECODE_REPLACE)
         return th_replacement_apply(&s->replace, ctx, operation, th_replacement_limit(token.bytes), token, out,
                                     &unused);
-    return (s->kind == TH_DECODE_STRIP ? strip_token(s, token, out) : write_spaces(s, token, first, out))
+    return (s->kind == TH_DECODE_STRIP    ? strip_token(s, token, out)
+            : s->kind == TH_DECODE_PIECES ? join_pieces(s, token, first, out)
+                                          : write_spaces(s, token, first, out))
                ? TH_OK
                : th_fail_memory(ctx, operation, token.bytes);
 }

@@ -7,11 +7,16 @@
 
 enum { TH_MAX_DECODERS = 16 };
 
-typedef enum th_decoder_kind { TH_DECODE_REPLACE, TH_DECODE_STRIP, TH_DECODE_METASPACE } th_decoder_kind;
+typedef enum th_decoder_kind {
+    TH_DECODE_REPLACE,
+    TH_DECODE_STRIP,
+    TH_DECODE_METASPACE,
+    TH_DECODE_PIECES
+} th_decoder_kind;
 
 typedef struct th_decoder_step {
     th_decoder_kind kind;
-    th_replacement replace; /* REPLACE */
+    th_replacement replace; /* REPLACE. PIECES: its string is the prefix of tokens inside words */
     char character[5];      /* STRIP; METASPACE: it becomes a space */
     size_t start, stop;     /* STRIP: how many are removed at most from the beginning and from the end */
     bool drops;             /* METASPACE: the first token of a text loses the characters */

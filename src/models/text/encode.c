@@ -1,5 +1,5 @@
 /* Converts text to tokens. Added tokens are found first. The text between them is split into words. Each word is looked
- * up in a cache or merged, in memory that later words reuse. */
+ * up in a cache, or merged or cut, in memory that later words reuse. */
 #include <string.h>
 
 #include "models/core/context.h"
@@ -106,6 +106,27 @@ static th_status write_single_tokens(const encoding *e, const char *word, size_t
     return TH_OK;
 }
 
+/* Cuts a word by WordPiece. A word without pieces is the unknown token. */
+static th_status cut_word(const encoding *e, const char *word, size_t bytes, size_t *count)
+{
+    th_tokenizer *t = e->tokenizer;
+    switch (th_word_pieces_cut(&t->pieces, &t->vocabulary, &t->word_memory, word, bytes, count)) {
+    case TH_PIECES_FOUND:
+        return TH_OK;
+    case TH_PIECES_NO_MEMORY:
+        return fail_memory(e, bytes);
+    case TH_PIECES_UNKNOWN:
+        break;
+    }
+    if (t->unknown < 0)
+        return refuse_character(e, word, bytes, 0, bytes < 4 ? bytes : (size_t)th_character_length(word, bytes));
+    if (!TH_GROW(t->word_memory.token, t->word_memory.capacity, 1))
+        return fail_memory(e, 1);
+    t->word_memory.token[0] = t->unknown;
+    *count = 1;
+    return TH_OK;
+}
+
 static th_status merge_word(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_word_memory *memory = &e->tokenizer->word_memory;
@@ -150,7 +171,8 @@ static th_status encode_word(const encoding *e, const char *word, size_t bytes)
     if (whole >= 0) {
         if (append_tokens(e, &whole, 1))
             return th_error_code(t->ctx);
-    } else if (merge_word(e, word, bytes, &count) || append_tokens(e, t->word_memory.token, count)) {
+    } else if ((t->pieces.used ? cut_word : merge_word)(e, word, bytes, &count) ||
+               append_tokens(e, t->word_memory.token, count)) {
         return th_error_code(t->ctx);
     }
     if (bytes <= TH_CACHED_BYTES && count <= TH_CACHED_TOKENS)

@@ -273,5 +273,6 @@ void th_word_memory_release(th_word_memory *memory)
     free(memory->token);
     free(memory->link);
     free(memory->heap);
+    free(memory->text);
     *memory = (th_word_memory){0};
 }

@@ -44,7 +44,7 @@ int64_t th_merges_rank(const th_merges *m, int32_t left, int32_t right);
 /* Releases the memory. */
 void th_merges_release(th_merges *m);
 
-/* Memory for merging a word. Initialize it with zeros. */
+/* Memory for the tokens of a word. Initialize it with zeros. */
 typedef struct th_word_memory {
     int32_t *token;
     size_t capacity;
@@ -52,6 +52,8 @@ typedef struct th_word_memory {
     size_t link_capacity;
     uint64_t *heap;
     size_t heap_capacity;
+    char *text; /* of WordPiece: the word, with prefixes */
+    size_t text_capacity;
 } th_word_memory;
 
 /* Merges the tokens in memory->token[0 .. count-1] in place. The earliest merge is always applied first, the

@@ -5,6 +5,7 @@
 
 #include "models/core/context.h"
 #include "models/core/files.h"
+#include "models/text/bert.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/unicode.h"
@@ -33,25 +34,57 @@ static bool apply_form(th_normal_form *f, th_piece piece, th_text *out, size_t *
     return th_normal_form_apply(f, piece.text, piece.bytes, out);
 }
 
-/* Changes characters one by one: makes them lower case, or removes marks. */
+/* Writes what a character becomes, and returns the number of characters. */
+static int change_character(th_normalizer_kind kind, uint32_t code, uint32_t changed[3])
+{
+    changed[0] = code;
+    switch (kind) {
+    case TH_NORMALIZE_LOWER:
+        return th_unicode_lower(code, changed);
+    case TH_NORMALIZE_ACCENTS:
+        return !th_unicode_is_mark(code);
+    case TH_NORMALIZE_CLEAN:
+        if (code == '\t' || code == '\n' || code == '\r' || (th_unicode_is_space(code) && code >= 0xa0))
+            changed[0] = ' ';
+        return changed[0] == ' ' || !th_bert_has(TH_BERT_CONTROL, code);
+    case TH_NORMALIZE_CHINESE:
+        if (code < 0x3400 || !th_bert_has(TH_BERT_CHINESE, code))
+            return 1;
+        changed[0] = changed[2] = ' ';
+        changed[1] = code;
+        return 3;
+    default:
+        return !(code >= 0x300 && th_bert_has(TH_BERT_MARK, code));
+    }
+}
+
+/* Whether the step copies all characters of ASCII. */
+static bool keeps_ascii(th_normalizer_kind kind)
+{
+    return kind != TH_NORMALIZE_LOWER && kind != TH_NORMALIZE_CLEAN;
+}
+
+/* Changes characters one by one. */
 static bool apply_characters(th_normalizer_kind kind, th_piece piece, th_text *out, size_t *first)
 {
+    enum { LONGEST = 6 }; /* a character of 4 bytes between two spaces, or two characters in lower case */
     if (!TH_GROW(out->bytes, out->capacity, piece.bytes + 16))
         return false;
     for (size_t at = 0; at < piece.bytes;) {
-        const int length = th_character_length(piece.text + at, piece.bytes - at);
-        const uint32_t code = length > 0 ? th_character_code(piece.text + at, length) : 0;
-        uint32_t character[2] = {code};
-        const int count = length == 0                  ? 0
-                          : kind == TH_NORMALIZE_LOWER ? th_unicode_lower(code, character)
-                          : !th_unicode_is_mark(code)  ? 1
-                                                       : 0;
-        if (!TH_GROW(out->bytes, out->capacity, out->count + 9))
+        if (!TH_GROW(out->bytes, out->capacity, out->count + LONGEST + 1))
             return false;
-        if (length == 0)
-            out->bytes[out->count++] = piece.text[at];
-        for (int i = 0; i < count; i++)
-            out->count += th_utf8_write(character[i], out->bytes + out->count);
+        const unsigned char byte = (unsigned char)piece.text[at];
+        const bool ascii = byte < 0x80;
+        const int length = ascii ? 1 : th_character_length(piece.text + at, piece.bytes - at);
+        uint32_t character[3];
+        if (length == 0 ||
+            (ascii && (keeps_ascii(kind) || (byte >= ' ' && byte != 0x7f && !(byte >= 'A' && byte <= 'Z'))))) {
+            out->bytes[out->count++] = (char)byte;
+        } else {
+            const int count = change_character(kind, th_character_code(piece.text + at, length), character);
+            for (int i = 0; i < count; i++)
+                out->count += th_utf8_write(character[i], out->bytes + out->count);
+        }
         if (at < piece.first)
             *first = out->count;
         at += length > 0 ? (size_t)length : 1;
@@ -88,6 +121,9 @@ static th_status apply_step(const th_normalizer_step *step, th_context *ctx, con
         break;
     case TH_NORMALIZE_LOWER:
     case TH_NORMALIZE_ACCENTS:
+    case TH_NORMALIZE_CLEAN:
+    case TH_NORMALIZE_CHINESE:
+    case TH_NORMALIZE_MARKS:
         succeeded = apply_characters(step->kind, piece, out, first);
         break;
     case TH_NORMALIZE_STRIP:

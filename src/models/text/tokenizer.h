@@ -12,6 +12,7 @@
 #include "models/text/seams.h"
 #include "models/text/split.h"
 #include "models/text/vocabulary.h"
+#include "models/text/word_pieces.h"
 #include "tapehead/tokenizer.h"
 
 enum { TH_CACHED_BYTES = 22, TH_CACHED_TOKENS = 10, TH_CACHED_WORDS = 1 << 15 };
@@ -41,8 +42,9 @@ struct th_tokenizer {
     int32_t byte_token[256]; /* byte_level; -1: none */
     th_merges merges;
     th_seams seams;
-    bool ignore_merges; /* a word that is a token is not merged from its parts */
-    bool byte_fallback; /* a character without a token becomes the tokens of its bytes, such as <0xE2> */
+    th_word_pieces pieces; /* WordPiece, instead of merges */
+    bool ignore_merges;    /* a word that is a token is not merged from its parts */
+    bool byte_fallback;    /* a character without a token becomes the tokens of its bytes, such as <0xE2> */
     int32_t fallback_token[256];
     int32_t unknown;   /* the token for characters without a token; -1: none */
     bool fuse_unknown; /* one token for several unknown characters in a row */
@@ -102,6 +104,12 @@ bool th_tokenizer_set_texts(th_tokenizer *t, const char *operation);
 bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder);
 /* Returns a ByteLevel, as pre-tokenizer and as decoder. */
 json_t *th_byte_level_json(bool use_regex);
+
+/* Returns parts of BERT's tokenizer.json; NULL if out of memory. `accents` is null, true or false. Takes ownership of
+ * values. The model lacks its vocabulary. */
+json_t *th_bert_normalizer_json(bool lower, bool chinese, json_t *accents);
+json_t *th_word_piece_json(json_t *unknown);
+json_t *th_word_piece_decoder_json(void);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);

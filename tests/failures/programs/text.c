@@ -130,9 +130,14 @@ static th_status loaded_characters(program_run *r)
     return status;
 }
 
+static th_status loaded_word_piece(program_run *r)
+{
+    return loaded(r, FIXTURES "/bpe/bert.json");
+}
+
 const program loaded_tokenizer = {.name = "loaded_tokenizer", .step = {loaded_gpt2}};
 const program loaded_document_tokenizer = {.name = "loaded_document_tokenizer",
-                                           .step = {loaded_llama3, loaded_characters}};
+                                           .step = {loaded_llama3, loaded_characters, loaded_word_piece}};
 
 /* vocab.json and merges.txt, which the test before saved. */
 static th_status merges_saved(program_run *r)

@@ -82,7 +82,7 @@ static th_tokenizer *load_fixture(const char *fixture)
 }
 
 static const char *const fixtures[] = {"gpt2",  "llama3",  "o200k",     "characters", "llama2",
-                                       "gemma", "mistral", "metaspace", "qwen2"};
+                                       "gemma", "mistral", "metaspace", "qwen2",      "bert"};
 
 /* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
@@ -146,7 +146,7 @@ START_TEST(test_two_files)
     assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "added_tokens.json is not supported");
     unlink(in_folder("added_tokens.json"));
     unlink(in_folder("merges.txt"));
-    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "neither tokenizer.json nor vocab.json and merges.txt");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "neither tokenizer.json nor vocab.txt nor vocab.json and merges.txt");
     const char *const broken[] = {"#version: 0.2\n! \"\n!\n", "! \" #\n", "! \xc3\xa9\xc3\xa9\n", "! x\r\n", "! !\n\n"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         write_file("merges.txt", broken[i], strlen(broken[i]));
@@ -298,7 +298,7 @@ START_TEST(test_rejected)
         {"\\\\s+|[^\\\\s]+", "+", "there is nothing before + to repeat"},
         {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "follows another part"},
         {"\"use_regex\": false", "\"use_regex\": 0", "\"use_regex\""},
-        {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor is of a type that is not supported"},
+        {"\"TemplateProcessing\"", "\"RobertaProcessing\"", "post_processor is of a type that is not supported"},
         {"\"ids\": [4]", "\"ids\": [9]", "an id that is not in the vocabulary"},
         {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",
@@ -396,7 +396,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("tokenizer files", setup, teardown);
-    tcase_add_loop_test(tests, test_fixtures, 0, 4);
+    tcase_add_loop_test(tests, test_fixtures, 0, (int)(sizeof fixtures / sizeof *fixtures));
     tcase_add_test(tests, test_training);
     tcase_add_test(tests, test_two_files);
     tcase_add_test(tests, test_bytes_and_characters);

@@ -216,7 +216,7 @@ START_TEST(two_files_are_checked)
     strcpy(merges, in_folder("merges.txt"));
     write_bytes(vocab, "{\"a\": 0}", 8);
     expect_refused(th_tokenizer_load(ctx, folder), folder,
-                   "it has neither tokenizer.json nor vocab.json and merges.txt");
+                   "it has neither tokenizer.json nor vocab.txt nor vocab.json and merges.txt");
     write_bytes(merges, "", 0);
     th_tokenizer *t = th_tokenizer_load(ctx, folder);
     expect_tokens(t, "a", "0");

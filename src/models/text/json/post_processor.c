@@ -68,6 +68,30 @@ static th_status read_template(post_processor_reading *p, const json_t *value)
     return text ? TH_OK : refuse(p, "has a \"single\" template without the text");
 }
 
+/* Appends the token of ["[CLS]", 101]. */
+static th_status append_bert_token(const post_processor_reading *p, const json_t *pair, int32_t **tokens, size_t *count)
+{
+    const json_t *id = json_array_get(pair, 1);
+    if (!json_is_integer(id) || !th_vocabulary_has(&p->tokenizer->vocabulary, json_integer_value(id)))
+        return refuse(p, "has a \"cls\" or \"sep\" whose id is not in the vocabulary");
+    *tokens = malloc(sizeof **tokens);
+    if (*tokens == NULL)
+        return th_fail_memory(p->tokenizer->ctx, p->source->operation, sizeof **tokens);
+    (*tokens)[(*count)++] = (int32_t)json_integer_value(id);
+    return TH_OK;
+}
+
+static th_status read_bert(post_processor_reading *p, const json_t *value)
+{
+    th_template *template = &p->tokenizer->template;
+    if (p->template)
+        return refuse(p, "has two templates");
+    p->template = true;
+    const th_status status =
+        append_bert_token(p, json_object_get(value, "cls"), &template->before, &template->n_before);
+    return status ? status : append_bert_token(p, json_object_get(value, "sep"), &template->after, &template->n_after);
+}
+
 static th_status read_part(post_processor_reading *p, const json_t *value, bool within)
 {
     const char *type;
@@ -79,6 +103,8 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);
+    if (strcmp(type, "BertProcessing") == 0)
+        return read_bert(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
         const json_t *parts = json_object_get(value, "processors"), *element;
         size_t i;
@@ -90,7 +116,8 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
         }
         return TH_OK;
     }
-    return refuse(p, "is of a type that is not supported; ByteLevel, TemplateProcessing and a Sequence of them are");
+    return refuse(p, "is of a type that is not supported; ByteLevel, TemplateProcessing, "
+                     "BertProcessing and a Sequence of them are");
 }
 
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value)

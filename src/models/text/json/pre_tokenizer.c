@@ -5,6 +5,7 @@
 
 #include "models/core/context.h"
 #include "models/files/json.h"
+#include "models/text/bert.h"
 #include "models/text/json/readers.h"
 #include "models/text/tokenizer.h"
 
@@ -122,6 +123,14 @@ static th_status read_whitespace(const pre_tokenizer_reading *p)
     return add_pattern(p, expression, strlen(expression), TH_SPLIT_REMOVED, true);
 }
 
+/* Keeps words, and each sign of punctuation. */
+static th_status read_bert(const pre_tokenizer_reading *p)
+{
+    char pattern[TH_BERT_PATTERN];
+    const size_t bytes = th_bert_pattern(pattern);
+    return add_pattern(p, pattern, bytes, TH_SPLIT_REMOVED, true);
+}
+
 static th_status read_metaspace(pre_tokenizer_reading *p, const json_t *value)
 {
     th_metaspace metaspace;
@@ -155,6 +164,8 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
         return read_digits(p, value);
     if (strcmp(type, "Whitespace") == 0)
         return read_whitespace(p);
+    if (strcmp(type, "BertPreTokenizer") == 0)
+        return read_bert(p);
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_pattern(p, "\\s+", 3, TH_SPLIT_REMOVED, false);
     if (strcmp(type, "Metaspace") == 0)
@@ -173,7 +184,7 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
     char quoted[TH_QUOTED];
     return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation,
                    "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits, "
-                   "Whitespace, WhitespaceSplit and a Sequence of them are",
+                   "Whitespace, WhitespaceSplit, BertPreTokenizer and a Sequence of them are",
                    p->source->name, th_quote(type, quoted));
 }
 

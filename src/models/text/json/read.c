@@ -214,16 +214,26 @@ static bool check_path(th_context *ctx, const char *path, struct stat *status)
     return !th_failed(ctx);
 }
 
+/* Loads a vocab.txt with the tokenizer_config.json beside it. */
+static th_tokenizer *load_word_piece(th_context *ctx, const char *folder, const char *vocab_path)
+{
+    char config[TH_MAX_PATH];
+    const bool given = in_folder(ctx, folder, "tokenizer_config.json", config);
+    return th_failed(ctx) ? NULL : th_word_piece_load(ctx, operation, vocab_path, given ? config : NULL);
+}
+
 static th_tokenizer *load_folder(th_context *ctx, const char *path)
 {
     char file[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH];
     if (in_folder(ctx, path, "tokenizer.json", file))
         return load_json(ctx, file);
+    if (!th_failed(ctx) && in_folder(ctx, path, "vocab.txt", vocab))
+        return load_word_piece(ctx, path, vocab);
     const bool pair = in_folder(ctx, path, "vocab.json", vocab) && in_folder(ctx, path, "merges.txt", merges);
     const bool added = pair && in_folder(ctx, path, "added_tokens.json", file);
     if (!pair && !th_failed(ctx))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it has neither tokenizer.json nor vocab.json and merges.txt",
-                path);
+        th_fail(ctx, TH_ERROR_FILE, operation,
+                "%.300s: it has neither tokenizer.json nor vocab.txt nor vocab.json and merges.txt", path);
     else if (added)
         th_fail(ctx, TH_ERROR_FILE, operation,
                 "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);

@@ -1,5 +1,5 @@
 /* Reads the "decoder" of tokenizer.json. Tokens are decoded one by one, so the parts must have this order: Replace,
- * Strip and Metaspace, which change tokens; ByteFallback; Fuse; a Strip, which changes the beginning of the text. */
+ * Strip, Metaspace and WordPiece, which change tokens; ByteFallback; Fuse; a Strip, which changes the beginning of the text. */
 #include <string.h>
 
 #include "models/core/context.h"
@@ -25,7 +25,7 @@ static th_decoder_step *add_step(const decoder_reading *p, th_decoder_kind kind)
     if (p->byte_level)
         refuse(p, "changes tokens, but the pre_tokenizer is ByteLevel");
     else if (d->byte_fallback || p->fused)
-        refuse(p, "has a Replace, Strip or Metaspace behind a ByteFallback or Fuse");
+        refuse(p, "has a Replace, Strip, Metaspace or WordPiece behind a ByteFallback or Fuse");
     else if (d->steps == TH_MAX_DECODERS)
         refuse(p, "has more than 16 steps");
     if (th_failed(p->source->ctx))
@@ -76,6 +76,40 @@ static th_status read_metaspace(decoder_reading *p, const json_t *value)
     return TH_OK;
 }
 
+/* WordPiece's "cleanup" removes spaces in front of signs and in short forms of English, within each token. */
+static th_status add_cleanup(const decoder_reading *p)
+{
+    static const char *const replaced[][2] = {
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) {
+        th_decoder_step *step = add_step(p, TH_DECODE_REPLACE);
+        if (step == NULL)
+            return th_error_code(p->source->ctx);
+        step->replace = (th_replacement){.string = strdup(replaced[i][0]),
+                                         .string_bytes = strlen(replaced[i][0]),
+                                         .content = strdup(replaced[i][1]),
+                                         .content_bytes = strlen(replaced[i][1])};
+        if (step->replace.string == NULL || step->replace.content == NULL)
+            return th_fail_memory(p->source->ctx, p->source->operation, step->replace.string_bytes);
+    }
+    return TH_OK;
+}
+
+static th_status read_word_piece(decoder_reading *p, const json_t *value)
+{
+    bool cleanup;
+    if (!th_json_boolean(p->source, value, "cleanup", &cleanup))
+        return th_error_code(p->source->ctx);
+    th_decoder_step *step = add_step(p, TH_DECODE_PIECES);
+    if (step == NULL ||
+        th_read_text(p->source, value, "prefix", &step->replace.string, &step->replace.string_bytes) != TH_OK)
+        return th_error_code(p->source->ctx);
+    p->decoder->first_differs = true;
+    return cleanup ? add_cleanup(p) : TH_OK;
+}
+
 static th_status read_part(decoder_reading *p, const json_t *value, bool within);
 
 static th_status read_parts(decoder_reading *p, const json_t *value)
@@ -112,6 +146,8 @@ static th_status read_part(decoder_reading *p, const json_t *value, bool within)
         return read_strip(p, value);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(p, value);
+    if (strcmp(type, "WordPiece") == 0)
+        return read_word_piece(p, value);
     if (strcmp(type, "ByteFallback") == 0) {
         if (p->fused || p->byte_level)
             return refuse(p, "has a ByteFallback behind a Fuse, or for tokens of bytes");
@@ -121,11 +157,10 @@ static th_status read_part(decoder_reading *p, const json_t *value, bool within)
     if (strcmp(type, "Sequence") == 0 && !within)
         return read_parts(p, value);
     char quoted[TH_QUOTED];
-    return th_fail(
-        p->source->ctx, TH_ERROR_FILE, p->source->operation,
-        "%.300s: its decoder '%s' is not supported; ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse "
-        "and a Sequence of them are",
-        p->source->name, th_quote(type, quoted));
+    return th_fail(p->source->ctx, TH_ERROR_FILE, p->source->operation,
+                   "%.300s: its decoder '%s' is not supported; ByteLevel, Metaspace, WordPiece, Replace, Strip, "
+                   "ByteFallback, Fuse and a Sequence of them are",
+                   p->source->name, th_quote(type, quoted));
 }
 
 th_status th_decoder_read(th_decoder *d, const th_json_source *source, const json_t *value, bool byte_level)

@@ -130,10 +130,9 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
     return true;
 }
 
-/* -- merges.txt -- */
+/* -- files of lines -- */
 
-/* Returns the whole file, followed by a NUL. Returns NULL with the error pending (or none if out of memory). */
-static char *read_text(const th_json_source *source)
+char *th_read_text_file(const th_json_source *source)
 {
     int64_t size;
     const char *reason;
@@ -162,7 +161,7 @@ static char *read_text(const th_json_source *source)
 
 bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const json_t *vocab)
 {
-    char *text = read_text(source);
+    char *text = th_read_text_file(source);
     bool succeeded = text != NULL;
     for (char *line = text; succeeded && *line;) {
         char *end = line + strcspn(line, "\n");
@@ -197,12 +196,40 @@ static bool read_flag(const th_json_source *source, const json_t *model, const c
     return member == NULL || json_is_null(member) || th_json_boolean(source, model, key, value);
 }
 
+static bool read_word_piece(th_tokenizer *t, const th_json_source *source, const json_t *model)
+{
+    th_word_pieces *w = &t->pieces;
+    const char *unknown, *prefix;
+    const json_t *vocab = json_object_get(model, "vocab");
+    if (t->byte_level)
+        return refuse(source, "its model is WordPiece, but its pre_tokenizer is ByteLevel");
+    if (!th_json_string(source, model, "unk_token", &unknown) ||
+        !th_json_string(source, model, "continuing_subword_prefix", &prefix) ||
+        !th_json_integer(source, model, "max_input_chars_per_word", 0, TH_MAX_PIECE_CHARACTERS, &w->max_characters))
+        return false;
+    if (strlen(prefix) >= TH_MAX_PIECE_PREFIX)
+        return refuse(source, "its continuing_subword_prefix has more than 15 bytes");
+    w->used = true;
+    w->prefix_bytes = strlen(prefix);
+    memcpy(w->prefix, prefix, w->prefix_bytes);
+    if (!th_read_vocabulary(t, source, vocab))
+        return false;
+    for (size_t i = 0; i < t->vocabulary.size; i++)
+        w->longest = t->vocabulary.entry[i].bytes > w->longest ? t->vocabulary.entry[i].bytes : w->longest;
+    if (!find_id(vocab, unknown, &t->unknown))
+        t->unknown = -1;
+    return true;
+}
+
 bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const float *score)
 {
     const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
-    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
-        return refuse(source, "its model is not BPE");
+    const char *name = type ? json_string_value(type) : "BPE";
+    if (name && strcmp(name, "WordPiece") == 0)
+        return read_word_piece(t, source, model);
+    if (name == NULL || strcmp(name, "BPE") != 0)
+        return refuse(source, "its model is neither BPE nor WordPiece");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return refuse(source, "its model uses BPE dropout, which is not supported");
     if (unknown && !json_is_null(unknown) && !json_is_string(unknown))

@@ -52,6 +52,26 @@ static th_status add_replace(th_normalizer *n, const th_json_source *source, con
     return step ? th_read_replacement(source, value, "normalizer", &step->replace) : th_error_code(source->ctx);
 }
 
+/* Reads BERT's normalizer as several steps. Without strip_accents, lower case decides. */
+static th_status add_bert(th_normalizer *n, const th_json_source *source, const json_t *value)
+{
+    bool clean, chinese, lower, accents;
+    const json_t *given = json_object_get(value, "strip_accents");
+    if (!th_json_boolean(source, value, "clean_text", &clean) ||
+        !th_json_boolean(source, value, "handle_chinese_chars", &chinese) ||
+        !th_json_boolean(source, value, "lowercase", &lower))
+        return th_error_code(source->ctx);
+    accents = lower;
+    if (given && !json_is_null(given) && !th_json_boolean(source, value, "strip_accents", &accents))
+        return th_error_code(source->ctx);
+    const bool added =
+        (!clean || add_step(n, source, TH_NORMALIZE_CLEAN)) &&
+        (!chinese || add_step(n, source, TH_NORMALIZE_CHINESE)) &&
+        (!accents || (add_form(n, source, TH_FORM_D) == TH_OK && add_step(n, source, TH_NORMALIZE_MARKS))) &&
+        (!lower || add_step(n, source, TH_NORMALIZE_LOWER));
+    return added ? TH_OK : th_error_code(source->ctx);
+}
+
 static th_status read_step(th_normalizer *n, const th_json_source *source, const json_t *value, bool within)
 {
     static const char *const forms[] = {
@@ -68,6 +88,8 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
         return add_step(n, source, TH_NORMALIZE_LOWER) ? TH_OK : th_error_code(source->ctx);
     if (strcmp(type, "StripAccents") == 0)
         return add_step(n, source, TH_NORMALIZE_ACCENTS) ? TH_OK : th_error_code(source->ctx);
+    if (strcmp(type, "BertNormalizer") == 0)
+        return add_bert(n, source, value);
     if (strcmp(type, "Strip") == 0)
         return add_strip(n, source, value);
     if (strcmp(type, "Prepend") == 0)
@@ -89,7 +111,7 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
     return th_fail(
         source->ctx, TH_ERROR_FILE, source->operation,
         "%.300s: its normalizer '%s' is not supported; NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
-        "Prepend, Replace and a Sequence of them are",
+        "Prepend, Replace, BertNormalizer and a Sequence of them are",
         source->name, th_quote(type, quoted));
 }
 

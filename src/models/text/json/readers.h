@@ -17,6 +17,16 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
 /* Reads merges.txt, with a line "left right" for each merge. source->name is its path. */
 bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const json_t *vocab);
 
+/* Returns the whole file source->name, followed by a NUL, which the caller releases with free. Returns NULL with the
+ * error pending (or none if out of memory); a NUL in the file is an error. */
+char *th_read_text_file(const th_json_source *source);
+
+/* -- vocab.txt of WordPiece (word_piece.c) -- */
+
+/* Returns the tokenizer of a vocab.txt, which has a token in each line, and of the tokenizer_config.json at config_path,
+ * or NULL for BERT's defaults. Returns NULL with the error pending. */
+th_tokenizer *th_word_piece_load(th_context *ctx, const char *operation, const char *path, const char *config_path);
+
 /* -- the number of tokens in config.json (read_size.c) -- */
 
 /* Checks that every token of the tokenizer is inside the vocabulary of the config.json at path, except added tokens.

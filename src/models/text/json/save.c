@@ -90,16 +90,25 @@ static json_t *added_json(const th_tokenizer *t)
     return made ? list : NULL;
 }
 
-static json_t *tokenizer_json(const th_tokenizer *t)
+static json_t *model_json(const th_tokenizer *t)
 {
     json_t *unknown = t->unknown < 0 ? json_null() : token_json(t, t->unknown);
-    return json_pack("{s:s, s:O, s:O, s:o, s:O, s:O, s:O, s:O, s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}}",
-                     "version", "1.0", "truncation", t->truncation_json, "padding", t->padding_json, "added_tokens",
-                     added_json(t), "normalizer", t->normalizer_json, "pre_tokenizer", t->pre_tokenizer,
-                     "post_processor", t->post_processor, "decoder", t->decoder_json, "model", "type", "BPE", "dropout",
-                     "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                     (int)t->fuse_unknown, "byte_fallback", (int)t->byte_fallback, "ignore_merges",
-                     (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
+    if (t->pieces.used)
+        return json_pack("{s:s, s:o, s:s#, s:I, s:o}", "type", "WordPiece", "unk_token", unknown,
+                         "continuing_subword_prefix", t->pieces.prefix, (int)t->pieces.prefix_bytes,
+                         "max_input_chars_per_word", (json_int_t)t->pieces.max_characters, "vocab", vocabulary_json(t));
+    return json_pack("{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+                     unknown, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", (int)t->fuse_unknown,
+                     "byte_fallback", (int)t->byte_fallback, "ignore_merges", (int)t->ignore_merges, "vocab",
+                     vocabulary_json(t), "merges", merges_json(t));
+}
+
+static json_t *tokenizer_json(const th_tokenizer *t)
+{
+    return json_pack("{s:s, s:O, s:O, s:o, s:O, s:O, s:O, s:O, s:o}", "version", "1.0", "truncation",
+                     t->truncation_json, "padding", t->padding_json, "added_tokens", added_json(t), "normalizer",
+                     t->normalizer_json, "pre_tokenizer", t->pre_tokenizer, "post_processor", t->post_processor,
+                     "decoder", t->decoder_json, "model", model_json(t));
 }
 
 /* With this file, transformers opens tokenizer.json unchanged beside any model, and does not alter decoded text. */

@@ -1,0 +1,70 @@
+/* Classes of characters: see bert.h. */
+#include "models/text/bert.h"
+
+#include <string.h>
+
+#include "models/core/files.h"
+#include "models/text/bert_characters.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool contains(const th_code_range *range, size_t count, uint32_t code)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (range[middle].last < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && range[low].first <= code;
+}
+
+bool th_bert_has(th_bert_class characters, uint32_t code)
+{
+    switch (characters) {
+    case TH_BERT_CONTROL:
+        return contains(th_bert_controls, COUNT(th_bert_controls), code);
+    case TH_BERT_CHINESE:
+        return contains(th_bert_chinese, COUNT(th_bert_chinese), code);
+    case TH_BERT_MARK:
+        break;
+    }
+    return contains(th_bert_marks, COUNT(th_bert_marks), code);
+}
+
+/* Appends a character to an expression. In brackets ASCII characters may have a meaning, which \\ removes. */
+static size_t append_character(char *pattern, uint32_t code)
+{
+    const size_t escape = code < 0x80;
+    *pattern = '\\';
+    return escape + th_utf8_write(code, pattern + escape);
+}
+
+static size_t append_punctuation(char *pattern)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < COUNT(th_bert_punctuation); i++) {
+        const th_code_range range = th_bert_punctuation[i];
+        at += append_character(pattern + at, range.first);
+        if (range.first == range.last)
+            continue;
+        pattern[at++] = '-';
+        at += append_character(pattern + at, range.last);
+    }
+    return at;
+}
+
+size_t th_bert_pattern(char pattern[TH_BERT_PATTERN])
+{
+    static const char between[] = "]|[^\\s", end[] = "]+";
+    size_t at = 0;
+    pattern[at++] = '[';
+    at += append_punctuation(pattern + at);
+    memcpy(pattern + at, between, sizeof between - 1);
+    at += sizeof between - 1;
+    at += append_punctuation(pattern + at);
+    memcpy(pattern + at, end, sizeof end);
+    return at + sizeof end - 1;
+}
