@@ -22,6 +22,7 @@
 
 #include "tapehead/language_model.h"
 #include "tapehead/lora.h"
+#include "tapehead/pooling.h"
 #include "tapehead/transformer.h"
 
 /* training, also with several processes */

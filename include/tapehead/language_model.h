@@ -1,5 +1,5 @@
-/* The decoder-only language model: GPT-2, Llama and similar models, by options. tapehead/generate.h generates text with
- * it. B batch, T length, E width, V vocabulary. */
+/* The language model: decoders such as GPT-2 and Llama, and encoders such as BERT, by options. tapehead/generate.h
+ * generates text with decoders. B batch, T length, E width, V vocabulary. */
 #ifndef TAPEHEAD_LANGUAGE_MODEL_H
 #define TAPEHEAD_LANGUAGE_MODEL_H
 
@@ -32,7 +32,13 @@ typedef struct th_language_model_options {
                                                          sequence */
     th_position_kind positions;
     bool untied;                        /* the classifier has its own weight */
-    bool classifier_bias;               /* with untied: the classifier has a bias (Phi-2) */
+    bool classifier_bias;               /* the classifier has a bias (Phi-2, BERT) */
+    bool classifier_transform;          /* the classifier's input is norm(activation(transform(x))) (BERT) */
+    bool no_classifier;                 /* the model ends with the hidden states */
+    bool bidirectional;                 /* each token attends to all tokens of its sequence (BERT) */
+    int64_t token_types;                /* rows of type_embedding, which adds a row for each token's type (BERT);
+                                           0: none */
+    bool input_norm;                    /* a norm like those of the blocks normalizes the embeddings (BERT) */
     double dropout;                     /* in training, on the embedding and at the end of every branch; 0 <= p < 1 */
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
@@ -56,10 +62,15 @@ typedef struct th_language_model_options {
  *
  *   x = embedding[tokens] embedding_scale + position[0 .. T)
  *   x = x + bigram_embedding[h(previous token, token)]       with bigram_rows = R
+ *   x = x + type_embedding[types]     with token_types
  *   x = x / sqrt(mean(x^2) + eps)     with embedding_norm
+ *   x = input_norm(x)                 with input_norm
  *   x = drop(x)                       with dropout
- *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
- *   logits = norm(x) embedding^T      the classifier is the embedding (tied)
+ *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP. Not causal with
+ *                                     bidirectional
+ *   x = norm(x)                       the hidden states; only pre-norm blocks need this norm
+ *   x = transform_norm(activation(transform(x)))             with classifier_transform
+ *   logits = x embedding^T            the classifier is the embedding (tied)
  *   logits = logits / d               if logit_divisor = d is given: the input of the classifier is divided
  *   logits = c tanh(logits / c)       if logit_soft_cap = c is given (Gemma Team 2024)
  *
@@ -69,18 +80,31 @@ typedef struct th_language_model_options {
  *    .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true},
  *              .mlp_width = ..., .kv_heads = ...}}
  *
+ * BERT (Devlin et al. 2018) as a masked language model is
+ *
+ *   {.bidirectional = true, .token_types = 2, .input_norm = true, .classifier_transform = true, .classifier_bias = true,
+ *    .block = {.post_norm = true, .activation = TH_GELU, .eps = 1e-12}}
+ *
+ * Its targets are the tokens behind masks, and TH_IGNORE elsewhere. With no_classifier it is the encoder of a sentence
+ * embedding.
+ *
  * The row of a pair is h(p, t) = p V + t if V^2 < R, so that no pairs share a row. Otherwise it is a hash, ((36313 t) xor
  * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
  * without a cache the first token of the tensor.
  *
  * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (length, E) (learned positions),
- * layers.0 ... (blocks), norm.weight and norm.bias (pre-norm only, because post-norm blocks end with a norm),
- * classifier.weight (V, E) (untied), classifier.bias (V) (classifier_bias).
+ * type_embedding.weight (token_types, E), input_norm.weight and input_norm.bias, layers.0 ... (blocks), norm.weight and
+ * norm.bias (pre-norm only, because post-norm blocks end with a norm), transform.weight (E, E), transform.bias,
+ * transform_norm.weight and transform_norm.bias (classifier_transform), classifier.weight (V, E) (untied),
+ * classifier.bias (V) (classifier_bias and untied) or classifier_bias (V) (classifier_bias and tied).
  *
  * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
  * biases 0, norms 1 (0 with block.unit_offset), bigram_embedding.weight 0.
  *
- * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
+ * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V), or
+ * hidden states (B, T, E) with no_classifier.
+ *
+ * Errors (TH_ERROR_ARGUMENT): no_classifier with untied, classifier_bias or classifier_transform. */
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);
 
 /* Options of th_language_model_logits. */
@@ -90,13 +114,22 @@ typedef struct th_language_model_logits_options {
     /* int32/int64 (T) or (B, T): the number of each token's document, as in th_mask.documents. Documents do not see each
      * other, and positions begin at 0 in each. Without positions and cache. */
     th_tensor *documents;
-    th_tensor *rows; /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each sequence */
+    th_tensor *rows;  /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each sequence */
+    th_tensor *types; /* int32/int64 (B, T), in [0, token_types): the type of each token; NULL: 0 */
+    /* int32/int64 (B): the number of tokens in each row. The tokens after them are padding: any token is allowed there,
+     * and no valid token attends to it. NULL: T */
+    th_tensor *lengths;
 } th_language_model_logits_options;
 /* Returns the logits (B, T, V) of tokens (B, T), as th_module_forward does, for tokens at any positions. Each token
- * attends to the tokens before it in the tensor; with a cache, to all tokens at positions up to its own. options may be
- * NULL. */
+ * attends to the tokens before it in the tensor; with a cache, to all tokens at positions up to its own. A bidirectional
+ * model has no cache, and attends to all tokens. options may be NULL. */
 TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
                                            const th_language_model_logits_options *options);
+
+/* Returns the hidden states (B, T, E), the input of the classifier or of its transform; (B, E) with .rows. options may be
+ * NULL. */
+TH_API th_tensor *th_language_model_hidden_states(th_module *model, th_tensor *tokens,
+                                                  const th_language_model_logits_options *options);
 
 /* Returns th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar. targets (B, T): targets[b, t]
  * is the token that follows tokens[b, t]. Classifier and loss run as one operation (th_dense_cross_entropy), which
@@ -119,6 +152,7 @@ TH_API const th_language_model_options *th_language_model_options_of(const th_mo
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_new(...) TH_AT_POINTER(th_module, th_language_model_new(__VA_ARGS__))
 #define th_language_model_logits(...) TH_AT(th_language_model_logits(__VA_ARGS__))
+#define th_language_model_hidden_states(...) TH_AT(th_language_model_hidden_states(__VA_ARGS__))
 #define th_language_model_packed_loss(...) TH_AT(th_language_model_packed_loss(__VA_ARGS__))
 #define th_language_model_loss(...) TH_AT(th_language_model_loss(__VA_ARGS__))
 #endif

@@ -24,6 +24,7 @@
 #include "tapehead/hugging_face.h"
 #include "tapehead/peft.h"
 #include "tapehead/safetensors.h"
+#include "tapehead/sentence_embedding.h"
 
 /* logs of a training run */
 #include "tapehead/log.h"

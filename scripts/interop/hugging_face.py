@@ -94,6 +94,7 @@ GPT_NEOX = {key: value for key, value in USUAL.items() if key != "num_key_value_
 PHI = USUAL | dict(model_type="phi")
 GRANITE = USUAL | dict(model_type="granite", embedding_multiplier=12.0, attention_multiplier=0.0625) | dict(
     residual_multiplier=0.22, logits_scaling=8.0)
+BERT = {key: value for key, value in USUAL.items() if key != "num_key_value_heads"} | dict(model_type="bert")
 WINDOWS = dict(use_sliding_window=True, sliding_window=5)
 TYPES = dict(layer_types=["full_attention", "sliding_attention", "full_attention"])
 BY_KIND = dict(
@@ -160,6 +161,7 @@ MODELS |= {
     "gpt_neox whole heads, scaled": GPT_NEOX
     | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0, partial_rotary_factor=1.0)),
     "phi": PHI,
+    "phi tied": PHI | dict(tie_word_embeddings=True),
     "phi groups, exact gelu, dropout": PHI
     | dict(num_key_value_heads=2, hidden_act="gelu", resid_pdrop=0.1, embd_pdrop=0.2, attention_dropout=0.1),
     "phi no groups, whole heads, eps": PHI
@@ -169,6 +171,10 @@ MODELS |= {
     | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, logits_scaling=0.3),
     "granite without multipliers": USUAL | dict(model_type="granite", attention_multiplier=8**-0.5),
     "granite scaled": GRANITE | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
+    "bert": BERT,
+    "bert untied, relu, eps": BERT | dict(tie_word_embeddings=False, hidden_act="relu", layer_norm_eps=1e-3),
+    "bert odd sizes, 3 types": BERT
+    | dict(vocab_size=257, hidden_size=39, num_attention_heads=3, type_vocab_size=3, hidden_dropout_prob=0.3),
     "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),
 }
 FAMILIES = sorted({name.split()[0].rstrip(",") for name in MODELS})
@@ -181,18 +187,23 @@ def model_type(config):
     return config.get("model_type", "llama" if "hidden_size" in config else "gpt2")
 
 
+def automatic(kind):
+    """Returns transformers' class of language models: a masked language model for an encoder."""
+    return transformers.AutoModelForMaskedLM if kind == "bert" else transformers.AutoModelForCausalLM
+
+
 def make(config):
     """Creates a model with random parameters, including norms and biases."""
     torch.manual_seed(len(str(config)))
     kind = model_type(config)
     fields = {key: value for key, value in config.items() if key != "model_type"}
     # in transformers, only eager attention has soft caps
-    model = transformers.AutoModelForCausalLM.from_config(
+    model = automatic(kind).from_config(
         transformers.AutoConfig.for_model(kind, **fields), attn_implementation="eager"
     )
     middle = 0 if kind.startswith("gemma") else 1  # of the weights of norms
     for name, parameter in model.named_parameters():
-        is_norm = re.search(r"(norm|ln_\d|ln_f)\.weight$", name)
+        is_norm = re.search(r"(norm|ln_\d|ln_f|LayerNorm)\.weight$", name)
         torch.nn.init.normal_(parameter, middle if is_norm else 0, 0.1)
     return model.eval()
 
@@ -235,7 +246,27 @@ def all_in(dtype, model):
 
 # -- our names for their tensors --
 
+BERT_NAMES = {
+    "word_embeddings": "embedding.",
+    "LayerNorm": "input_norm.",
+    "position": "position.",
+    "token_type": "type_embedding.",
+    "transform.dense": "transform.",
+    "transform.LayerNorm": "transform_norm.",
+    "decoder": "classifier.",
+}
+
 RENAMED = [
+    (r"^bert\.encoder\.layer\.", "layers."),
+    (r"^bert\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
+    (r"^bert\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
+    (r"^cls\.predictions\.(transform\.dense|transform\.LayerNorm|decoder)\.", lambda found: BERT_NAMES[found[1]]),
+    (r"\.attention\.self\.(.)(uery|ey|alue)\.", r".self_attn.\1_proj."),
+    (r"\.attention\.output\.dense\.", ".self_attn.out_proj."),
+    (r"\.attention\.output\.LayerNorm\.", ".norm1."),
+    (r"\.intermediate\.dense\.", ".linear1."),
+    (r"\.output\.dense\.", ".linear2."),
+    (r"\.output\.LayerNorm\.", ".norm2."),
     (r"^transformer\.|^model\.|^gpt_neox\.", ""),
     (r"^(wte|embed_tokens|embed_in)\.", "embedding."),
     (r"^wpe\.", "position."),
@@ -290,6 +321,8 @@ def in_our_names(tensors, config):
     output_norms = OUTPUT_NORMS if config.model_type in ("gemma2", "gemma3_text", "olmo2") else []
     for name, tensor in unpacked(tensors, config).items():
         renamed = name
+        if name in ("cls.predictions.bias", "lm_head.bias"):
+            renamed = "classifier_bias" if config.tie_word_embeddings else "classifier.bias"
         for pattern, replacement in output_norms + RENAMED:
             renamed = re.sub(pattern, replacement, renamed)
         packed = re.match(r"(.*self_attn\.)([qkv])_proj\.(weight|bias)$", renamed)
@@ -337,7 +370,8 @@ def load_exported(c, title, folder):
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING)
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+    kind = json.loads((folder / "config.json").read_text())["model_type"]
+    model, info = automatic(kind).from_pretrained(
         folder, output_loading_info=True, attn_implementation="eager"
     )
     logger.setLevel(level)
@@ -382,7 +416,7 @@ def compare_file(c, saved, name, dtype, shard_size, title):
     make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(saved, max_shard_size=shard_size)
     files = len(list(saved.glob("*.safetensors")))
     c.check(f"{name}{title}: {'several files' if title else 'one file'}", files > 2 if title else files == 1, files)
-    model = transformers.AutoModelForCausalLM.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
+    model = automatic(name).from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
     exported, family = saved.with_name(saved.name + "_exported"), model.config.model_type
     tokens, logits = compare_pretrained(c, saved, model.eval(), "float32", f"{name} in {dtype}{title}", exported, family)
     again = load_exported(c, f"{name} in {dtype}{title}, exported", exported)
@@ -412,6 +446,15 @@ def compare_files(c, folder):
     tensors["lm_head.weight"] = tensors.pop("wte.weight")
     save_file({name: value.clone() for name, value in tensors.items()}, old / "model.safetensors")
     compare_pretrained(c, old, model, "float32", "gpt2 with lm_head instead of wte")
+
+    model = make(BERT)
+    model.save_pretrained(old)
+    tensors = {re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name): value for name, value in tensors_in(old).items()}
+    tensors = {re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name): value for name, value in tensors.items()}
+    tensors["cls.seq_relationship.weight"] = torch.ones(2, 32)
+    tensors["bert.pooler.dense.bias"] = torch.ones(32)
+    save_file(tensors, old / "model.safetensors")
+    compare_pretrained(c, old, model, "float32", "bert as first published")
 
     model = make(LLAMA | dict(rope_theta=77.0))
     model.save_pretrained(old)
@@ -627,9 +670,10 @@ SMALL |= {
     "granite": OTHERS
     | dict(model_type="granite", embedding_multiplier=3.0, attention_multiplier=0.25)
     | dict(residual_multiplier=0.5, logits_scaling=4.0),
+    "bert": OTHERS | dict(model_type="bert"),
 }
 for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
-    del SMALL["gpt_neox"][key]
+    del SMALL["gpt_neox"][key], SMALL["bert"][key]
 
 
 def fixtures(folder):

@@ -1,4 +1,4 @@
-/* The decoder-only language model: embedding, positions, causal blocks and a classifier, composed with the public
+/* The language model: embedding, positions, blocks and a classifier, composed with the public
  * API. */
 #include "tapehead/language_model.h"
 
@@ -17,11 +17,14 @@
 typedef struct language_model {
     th_module base;
     th_module *embedding, *layers;
-    th_module *bigram_embedding; /* or NULL */
-    th_module *norm;             /* NULL after post-norm blocks */
-    th_tensor *classifier;       /* (V, E): the embedding's weight unless untied */
-    th_tensor *classifier_bias;  /* (V), or NULL */
-    th_module *output;           /* the module that owns classifier if the model is untied; otherwise NULL */
+    th_module *bigram_embedding;           /* or NULL */
+    th_module *type_embedding;             /* or NULL */
+    th_module *input_norm;                 /* or NULL */
+    th_module *norm;                       /* NULL after post-norm blocks */
+    th_module *transform, *transform_norm; /* or NULL */
+    th_tensor *classifier;                 /* (V, E): the embedding's weight unless untied; NULL: none */
+    th_tensor *classifier_bias;            /* (V), or NULL */
+    th_module *output;                     /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
     bool other_layers[];               /* options.other_layers, copied: [layers], or none */
@@ -61,28 +64,61 @@ static th_tensor *multiplied(th_tensor *x, double factor)
     return factor == 0 || factor == 1 || isinf(factor) ? x : th_scale(x, factor);
 }
 
-/* Returns the input of the classifier: (B, T) -> (B, T, E). */
-static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
-                                const th_language_model_logits_options *given)
+/* Returns x plus the embedding of each token's type. */
+static th_tensor *add_types(const language_model *l, th_tensor *x, th_tensor *types)
 {
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT,
-                            .positions = given->cache ? given->positions : NULL,
-                            .documents = given->documents};
-    if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
-        !th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
-        return NULL;
+    if (types)
+        return th_add(x, th_module_forward(l->type_embedding, types));
+    th_tensor *first = th_slice(th_module_find_parameter(l->type_embedding, "weight"), 0, 0, 1, 1); /* (1, E), a view */
+    return x && first ? th_add(x, th_cast(first, th_dtype_of(x))) : NULL;
+}
+
+static th_status check_hidden_options(const language_model *l, th_tensor *tokens,
+                                      const th_language_model_logits_options *given)
+{
+    th_context *ctx = l->base.ctx;
+    if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK)
+        return ctx->error;
+    if (l->options.bidirectional && given->cache)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type,
+                       "a bidirectional model attends to later tokens, so it has no cache and generates no text");
+    if (given->types && l->type_embedding == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type, "the model has no types: .token_types is 0");
+    return th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately") ? TH_OK
+                                                                                                         : ctx->error;
+}
+
+/* Returns the input of the first block, before dropout. */
+static th_tensor *embed(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
+{
     th_tensor *x = th_module_forward(l->embedding, tokens);
     x = multiplied(x, l->options.embedding_scale);
     x = th_positions_apply(&l->positions, x, given->positions);
     if (l->bigram_embedding)
         x = add_bigrams(l, x, tokens, given);
+    if (l->type_embedding)
+        x = add_types(l, x, given->types);
     if (l->options.embedding_norm)
         x = th_rms_norm(x, &(th_norm_options){.eps = l->options.block.eps});
+    return l->input_norm ? th_module_forward(l->input_norm, x) : x;
+}
+
+/* Returns the hidden states: (B, T) -> (B, T, E). */
+static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
+                                const th_language_model_logits_options *given)
+{
+    const th_mask mask = {.causal = l->options.bidirectional ? TH_CAUSAL_NONE : TH_CAUSAL_TOP_LEFT,
+                          .positions = given->cache ? given->positions : NULL,
+                          .valid_lengths = given->lengths,
+                          .documents = given->documents};
+    if (check_hidden_options(l, tokens, given) != TH_OK)
+        return NULL;
+    th_tensor *x = embed(l, tokens, given);
     if (x)
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
     th_tensor *first_values = NULL;
-    th_transform_options options = {.mask = &causal, .positions = given->positions, .cache = given->cache};
+    th_transform_options options = {.mask = &mask, .positions = given->positions, .cache = given->cache};
     th_first_block_options(&options, x, &first_values, l->options.block.value_residual,
                            l->options.block.embedding_skip);
     for (th_module *block = l->layers->first; block; block = block->next)
@@ -90,6 +126,23 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     x = th_select_rows(x, given->rows);
     if (l->norm)
         x = th_module_forward(l->norm, x);
+    return x;
+}
+
+static th_tensor *any_hidden_states(const language_model *l, th_tensor *tokens,
+                                    const th_language_model_logits_options *given)
+{
+    return given->documents ? hidden_states_of_documents(l, tokens, given) : hidden_states(l, tokens, given);
+}
+
+/* Returns the input of the classifier. */
+static th_tensor *classifier_input(const language_model *l, th_tensor *tokens,
+                                   const th_language_model_logits_options *given)
+{
+    th_tensor *x = any_hidden_states(l, tokens, given);
+    if (l->transform)
+        x = th_module_forward(l->transform_norm,
+                              th_activate(th_module_forward(l->transform, x), l->options.block.activation));
     return multiplied(x, 1 / l->options.logit_divisor);
 }
 
@@ -102,7 +155,7 @@ static bool runs_output_module(const language_model *l)
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    th_tensor *x = given->documents ? hidden_states_of_documents(l, tokens, given) : hidden_states(l, tokens, given);
+    th_tensor *x = classifier_input(l, tokens, given);
     th_tensor *logits = runs_output_module(l)
                             ? th_module_forward(l->output, x)
                             : th_dense(x, l->classifier, &(th_dense_options){.bias = l->classifier_bias});
@@ -112,14 +165,20 @@ static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th
 
 static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
 {
-    return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
+    const language_model *l = (const language_model *)m;
+    const th_language_model_logits_options none = {0};
+    return l->options.no_classifier ? hidden_states(l, tokens, &none) : logits_of(l, tokens, &none);
 }
 
-static const th_module_option model_options[] = {
-    TH_MODULE_INTEGER(language_model, options.length),         TH_MODULE_CHOICE(language_model, options.positions),
-    TH_MODULE_REAL(language_model, options.embedding_dropout), TH_MODULE_REAL(language_model, options.embedding_scale),
-    TH_MODULE_FLAG(language_model, options.embedding_norm),    TH_MODULE_REAL(language_model, options.logit_divisor),
-    TH_MODULE_REAL(language_model, options.logit_soft_cap),    {.name = NULL}};
+static const th_module_option model_options[] = {TH_MODULE_INTEGER(language_model, options.length),
+                                                 TH_MODULE_CHOICE(language_model, options.positions),
+                                                 TH_MODULE_REAL(language_model, options.embedding_dropout),
+                                                 TH_MODULE_REAL(language_model, options.embedding_scale),
+                                                 TH_MODULE_FLAG(language_model, options.bidirectional),
+                                                 TH_MODULE_FLAG(language_model, options.embedding_norm),
+                                                 TH_MODULE_REAL(language_model, options.logit_divisor),
+                                                 TH_MODULE_REAL(language_model, options.logit_soft_cap),
+                                                 {.name = NULL}};
 static const th_module_type language_model_type = {.name = "language_model",
                                                    .bytes = sizeof(language_model),
                                                    .forward = language_model_forward,
@@ -135,11 +194,33 @@ static bool begin_function(th_module *model, const char *operation)
            th_module_begin_as(model, &language_model_type, operation, "language_model");
 }
 
+/* As begin_function, for functions that need the classifier. */
+static bool begin_with_classifier(th_module *model, const char *operation)
+{
+    if (!begin_function(model, operation))
+        return false;
+    if (((const language_model *)model)->classifier)
+        return true;
+    th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
+            "the model has no classifier: call th_language_model_hidden_states");
+    (void)th_module_end(model, NULL);
+    return false;
+}
+
+th_tensor *th_language_model_hidden_states(th_module *model, th_tensor *tokens,
+                                           const th_language_model_logits_options *options)
+{
+    const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
+    if (!begin_function(model, "language_model_hidden_states"))
+        return NULL;
+    return th_module_end(model, any_hidden_states((const language_model *)model, tokens, &given));
+}
+
 th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
                                     const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
-    if (!begin_function(model, "language_model_logits"))
+    if (!begin_with_classifier(model, "language_model_logits"))
         return NULL;
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
@@ -151,7 +232,7 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
     const double cap = l->options.logit_soft_cap;
     if (!th_has_fusion(l->base.ctx) || runs_output_module(l))
         return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
-    th_tensor *x = documents ? hidden_states_of_documents(l, tokens, &given) : hidden_states(l, tokens, &given);
+    th_tensor *x = classifier_input(l, tokens, &given);
     return cap == 0 && l->classifier_bias == NULL
                ? th_dense_cross_entropy(x, l->classifier, targets, options)
                : th_soft_capped_cross_entropy(x, l->classifier, l->classifier_bias, cap, targets, options);
@@ -160,7 +241,7 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                   const th_cross_entropy_options *options)
 {
-    if (!begin_function(model, "language_model_loss"))
+    if (!begin_with_classifier(model, "language_model_loss"))
         return NULL;
     return th_module_end(model, loss_of((const language_model *)model, tokens, targets, NULL, options));
 }
@@ -168,7 +249,7 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
 th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
                                          const th_cross_entropy_options *options)
 {
-    if (!begin_function(model, "language_model_packed_loss"))
+    if (!begin_with_classifier(model, "language_model_packed_loss"))
         return NULL;
     if (documents == NULL) {
         th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_packed_loss", "documents is NULL");
@@ -230,9 +311,13 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->initialization.zero_classifier && !o->untied)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "initialization.zero_classifier needs .untied: the embedding is the classifier of a tied model");
-    if (o->classifier_bias && !o->untied)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
-                       "classifier_bias needs .untied: the embedding is the classifier of a tied model");
+    if (o->no_classifier && (o->untied || o->classifier_bias || o->classifier_transform))
+        return th_fail(
+            ctx, TH_ERROR_ARGUMENT, type,
+            "a model with .no_classifier has neither .untied nor .classifier_bias nor .classifier_transform");
+    if (o->token_types < 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "token_types = %lld must be positive, or 0 for none",
+                       (long long)o->token_types);
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
@@ -252,6 +337,8 @@ static th_status initialize_weights(const language_model *l)
     if (th_draw_weight(th_module_find_parameter(l->embedding, "weight"), embedding) != TH_OK ||
         (l->options.positions == TH_POSITIONS_LEARNED && th_draw_weight(l->positions.table, embedding) != TH_OK))
         return l->base.ctx->error;
+    if (l->type_embedding && th_draw_weight(th_module_find_parameter(l->type_embedding, "weight"), embedding) != TH_OK)
+        return l->base.ctx->error;
     if (l->bigram_embedding && th_fill(th_module_find_parameter(l->bigram_embedding, "weight"), 0) != TH_OK)
         return l->base.ctx->error;
     const int64_t branches = l->options.layers * (l->options.block.no_mlp ? 1 : 2);
@@ -261,6 +348,9 @@ static th_status initialize_weights(const language_model *l)
         if (th_block_initialize(block, inner, last) != TH_OK)
             return l->base.ctx->error;
     if (l->classifier_bias && th_fill(l->classifier_bias, 0) != TH_OK)
+        return l->base.ctx->error;
+    if (l->transform && (th_draw_weight(th_module_find_parameter(l->transform, "weight"), inner) != TH_OK ||
+                         th_fill(th_module_find_parameter(l->transform, "bias"), 0) != TH_OK))
         return l->base.ctx->error;
     return l->options.untied ? th_draw_weight(l->classifier, draw_of(o, o->zero_classifier, o->deviation)) : TH_OK;
 }
@@ -316,6 +406,27 @@ static void add_blocks(const language_model *l)
     }
 }
 
+static void add_classifier(language_model *l)
+{
+    const th_language_model_options *o = &l->options;
+    th_context *ctx = l->base.ctx;
+    if (o->classifier_transform) {
+        l->transform = th_module_add(&l->base, "transform", th_dense_new(ctx, o->width, o->width, NULL));
+        l->transform_norm = th_module_add(&l->base, "transform_norm", th_block_norm_new(ctx, o->width, &o->block));
+    }
+    l->classifier = th_module_find_parameter(l->embedding, "weight");
+    if (o->classifier_bias && !o->untied)
+        l->classifier_bias = th_module_add_parameter(&l->base, "classifier_bias", TH_SHAPE(o->vocabulary));
+    if (o->untied) {
+        const th_dense_layer_options dense = {.no_bias = !o->classifier_bias};
+        th_module *classifier = th_dense_new(ctx, o->width, o->vocabulary, &dense);
+        l->output = th_module_add(&l->base, "classifier", classifier);
+        l->classifier = th_module_find_parameter(l->output, "weight");
+        if (o->classifier_bias)
+            l->classifier_bias = th_module_find_parameter(l->output, "bias");
+    }
+}
+
 static void add_members(language_model *l)
 {
     const th_language_model_options *o = &l->options;
@@ -327,19 +438,16 @@ static void add_members(language_model *l)
         l->base.state->cached = true;
     }
     th_positions_add_member(&l->positions, &l->base, "position", o->positions, o->length, o->width);
-    l->classifier = th_module_find_parameter(l->embedding, "weight");
+    if (o->token_types > 0)
+        l->type_embedding = th_module_add(&l->base, "type_embedding", th_embedding_new(ctx, o->token_types, o->width));
+    if (o->input_norm)
+        l->input_norm = th_module_add(&l->base, "input_norm", th_block_norm_new(ctx, o->width, &o->block));
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
     add_blocks(l);
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
-    if (o->untied) {
-        const th_dense_layer_options dense = {.no_bias = !o->classifier_bias};
-        th_module *classifier = th_dense_new(ctx, o->width, o->vocabulary, &dense);
-        l->output = th_module_add(&l->base, "classifier", classifier);
-        l->classifier = th_module_find_parameter(l->output, "weight");
-        if (o->classifier_bias)
-            l->classifier_bias = th_module_find_parameter(l->output, "bias");
-    }
+    if (!o->no_classifier)
+        add_classifier(l);
 }
 
 th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options)

@@ -62,7 +62,7 @@ static th_tensor *cross_attention(const transformer_block *b, th_module *norm, t
             .mask = given->memory_mask, .cache = given->cache, .residual = residual, .weights = given->memory_weights});
 }
 
-static th_tensor *activate(th_tensor *x, th_activation activation)
+th_tensor *th_activate(th_tensor *x, th_activation activation)
 {
     switch (activation) {
     case TH_GELU_TANH:
@@ -104,9 +104,9 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     (void)given;
     th_tensor *gate, *h = widen(b, norm, x, &gate);
     if (b->gate == NULL)
-        return narrow(b, activate(h, b->activation), residual);
+        return narrow(b, th_activate(h, b->activation), residual);
     th_scope_begin_recomputed(b->base.ctx, NULL); /* saves only both factors of the product */
-    return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
+    return th_scope_end(b->base.ctx, narrow(b, th_mul(th_activate(gate, b->activation), h), residual));
 }
 
 /* Returns residual + branch_scale dropout(norm_out(branch(x))). With fusion there is no separate addition. Without

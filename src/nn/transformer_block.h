@@ -14,6 +14,9 @@ extern const th_module_type th_block_type;
  * weights among its results (th_module_end_with), so that they outlive the forward's scope. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
+/* Applies the activation of an MLP. */
+th_tensor *th_activate(th_tensor *x, th_activation activation);
+
 /* The distribution of a weight (out, in). */
 typedef struct th_weight_draw {
     enum { TH_DRAW_NORMAL, TH_DRAW_UNIFORM, TH_DRAW_ZERO } kind; /* uniform: in +-1 / sqrt(in) */

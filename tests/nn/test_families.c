@@ -793,8 +793,11 @@ START_TEST(combinations_that_cannot_work_are_errors)
     o.logit_divisor = -4;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "logit_divisor = -4 must be a positive number");
     o = sizes;
-    o.classifier_bias = true;
-    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "classifier_bias needs .untied");
+    o.no_classifier = o.classifier_bias = true;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "neither .untied nor .classifier_bias");
+    o = sizes;
+    o.token_types = -1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "token_types = -1 must be positive, or 0 for none");
     o = sizes;
     o.bigram_rows = 1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "bigram_rows = 1 must be at least 2, or 0");

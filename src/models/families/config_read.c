@@ -88,6 +88,21 @@ static const th_family *find_family(const th_config *c)
     return family;
 }
 
+/* Whether config.json describes a model with a classifier. BertForPreTraining has further outputs, which are ignored. */
+static bool has_classifier(const th_config *c, const th_family *family)
+{
+    const json_t *list = json_object_get(c->object, "architectures"), *entry;
+    size_t i;
+    if (family->encoder_architecture == NULL)
+        return true;
+    json_array_foreach (list, i, entry) {
+        const char *name = json_is_string(entry) ? json_string_value(entry) : "";
+        if (strcmp(name, family->architecture) == 0 || strcmp(name, "BertForPreTraining") == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Returns the object that describes the text part of a model with pictures; otherwise NULL. */
 static const json_t *text_part(const th_config *c)
 {
@@ -114,6 +129,10 @@ static void read_model(const th_config *c, const th_config *whole, th_foreign_co
         check_heads(c, family, o);
     if (th_failed(ctx))
         return;
+    if (!has_classifier(c, family)) {
+        o->no_classifier = true;
+        o->untied = o->classifier_bias = o->classifier_transform = false;
+    }
     th_family_complete(family, o);
     th_layers_read(c, family, o);
     apply_dynamic_length(o, &o->block.scores.rotary_scaling);

@@ -61,6 +61,7 @@ static void put_field(th_writer *w, const th_family_field *f, const th_language_
         th_put_flag(w, f->key, *(const double *)member != 1);
         break;
     case TH_FIELD_FALSE:
+    case TH_FIELD_NAME:
     case TH_FIELD_NULL: /* these are the defaults */
         break;
     }
@@ -90,7 +91,8 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
     th_language_model_options o = th_normal_options(options);
     o.length = positions_of(&o);
     th_put_key(&w, "architectures");
-    fprintf(file, "[\"%s\"]", family->architecture);
+    fprintf(file, "[\"%s\"]",
+            o.no_classifier && family->encoder_architecture ? family->encoder_architecture : family->architecture);
     th_put_text(&w, "model_type", family->model_type);
     for (const th_family_field *f = family->fields; f->key; f++)
         put_field(&w, f, &o);

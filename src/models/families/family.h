@@ -53,6 +53,7 @@ typedef enum th_field_kind {
     TH_FIELD_PART_OF_WIDTH,  /* an integer n, double: width / n */
     TH_FIELD_SCALED,         /* a flag, double: true is 0 (the default), false is 1 */
     TH_FIELD_FALSE,          /* a flag that must be false; it has no member */
+    TH_FIELD_NAME,           /* a string that must be `name`; it has no member */
     TH_FIELD_NULL            /* must be null; it has no member */
 } th_field_kind;
 
@@ -61,7 +62,7 @@ typedef struct th_family_field {
     th_field_kind kind;
     size_t member;        /* its offset in th_language_model_options */
     double default_value; /* if the file does not have the field. A size of 0 depends on other sizes */
-    const char *name;     /* the default value of an activation */
+    const char *name;     /* the default value of an activation; the only value of a NAME */
     const char *other;    /* another key for the same field, or NULL */
     bool optional;        /* null means 0: the model lacks it. Otherwise null means missing */
     th_range range;       /* of TH_FIELD_NUMBER */
@@ -148,6 +149,9 @@ typedef struct th_family {
     const char *prefix;                    /* of names; a file may omit it */
     const char *embedding, *classifier;
     const char *other_classifier;      /* another name in files, or NULL */
+    const char *encoder_architecture;  /* of models without a classifier; NULL: all models have one */
+    const char *const *ignored;        /* beginnings of names, behind the prefix, whose tensors are not read; NULL ends
+                                          the list. NULL: none */
     const th_tensor_name *tensors[4];  /* tables; NULL: none */
     const th_family_field *fields;     /* a table */
     th_language_model_options options; /* of all models */
@@ -159,7 +163,7 @@ typedef struct th_family {
 
 /* All families in the order in which export tries them, and their number. */
 extern const th_family *const th_families[];
-enum { TH_FAMILIES = 14 };
+enum { TH_FAMILIES = 15 };
 
 /* Returns the family of a model_type, or NULL. */
 const th_family *th_family_find(const char *model_type);
@@ -176,7 +180,7 @@ extern const th_tensor_name th_llama_projections[], th_llama_tensors[], th_llama
 /* The tables, one for each model_type. */
 extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,
     th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox,
-    th_family_phi, th_family_granite, th_family_minicpm;
+    th_family_phi, th_family_granite, th_family_minicpm, th_family_bert;
 
 /* -- layers whose attention differs: windows, and layers without rotary positions (layers_read.c, layers_write.c) -- */
 

@@ -166,11 +166,13 @@ static bool is_layer_count(const th_family_field *f)
     return f->member == TH_MEMBER(layers);
 }
 
-/* Reads a flag that can have one value only. */
+/* Reads a field that can have one value only. */
 static void read_only_value(const th_config *c, const th_family_field *f)
 {
     if (f->kind == TH_FIELD_NULL && th_config_is_given(c, f->key))
         th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
+    if (f->kind == TH_FIELD_NAME && strcmp(th_config_string(c, f->key, f->name), f->name) != 0)
+        th_config_refuse(c, "\"%s\" has a value that is not supported", f->key);
     if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
         th_config_refuse(c, "\"%s\" is true, which is not supported", f->key);
 }
@@ -213,6 +215,7 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
         break;
     case TH_FIELD_FALSE:
+    case TH_FIELD_NAME:
     case TH_FIELD_NULL:
         read_only_value(c, f);
         break;

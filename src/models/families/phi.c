@@ -16,6 +16,7 @@ static const th_tensor_name tensors[] = {
     TH_NAME("norm.bias", "model.final_layernorm.bias"),
     TH_NAME("classifier.weight", "lm_head.weight"),
     TH_NAME("classifier.bias", "lm_head.bias"),
+    TH_NAME("classifier_bias", "lm_head.bias"),
     {0},
 };
 

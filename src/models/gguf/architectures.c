@@ -86,6 +86,7 @@ static const th_tensor_name layer_norms[] = {
 static const th_tensor_name phi_biases[] = {
     TH_NAME("norm.bias", "output_norm.bias"),
     TH_NAME("classifier.bias", "output.bias"),
+    TH_NAME("classifier_bias", "output.bias"),
     TH_NAME("layers.*.norm1.bias", "blk.*.attn_norm.bias"),
     {0},
 };

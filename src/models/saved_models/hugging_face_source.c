@@ -36,6 +36,23 @@ static const char *name_in_text_part(const th_folder_source *s, const char *name
     return NULL;
 }
 
+/* Returns the file's own name for the weight or bias of a LayerNorm, or NULL: gamma and beta in the first files of BERT. */
+static const char *name_of_old_norm(const th_folder_source *s, const char *name)
+{
+    static const char *const ends[][2] = {{"LayerNorm.weight", "gamma"}, {"LayerNorm.bias", "beta"}};
+    const char *const forms[] = {name, without_prefix(s, name)};
+    char full[TH_FULL_NAME_SIZE];
+    for (int end = 0; end < 2; end++)
+        for (int form = 0; form < 2 && th_name_ends_with(name, ends[end][0]); form++) {
+            snprintf(full, sizeof full, "%.*s%s", (int)(strrchr(forms[form], '.') + 1 - forms[form]), forms[form],
+                     ends[end][1]);
+            const th_stored_tensor *found = th_safetensors_find(s->file, full);
+            if (found)
+                return found->name;
+        }
+    return NULL;
+}
+
 /* Returns the file's name for a tensor, or NULL. The file may omit the prefix. */
 static const char *find_name(const th_folder_source *s, const char *name)
 {
@@ -43,7 +60,8 @@ static const char *find_name(const th_folder_source *s, const char *name)
         return name;
     if (th_safetensors_find(s->file, without_prefix(s, name)))
         return without_prefix(s, name);
-    return name_in_text_part(s, name);
+    const char *old = name_of_old_norm(s, name);
+    return old ? old : name_in_text_part(s, name);
 }
 
 /* Returns the name of the classifier in the file, or NULL. */
@@ -76,6 +94,15 @@ static bool is_of_pictures(const th_folder_source *s, const char *name)
     return false;
 }
 
+/* Whether the family does not read a tensor. */
+static bool is_of_other_outputs(const th_folder_source *s, const char *name)
+{
+    for (const char *const *beginning = s->config.family->ignored; beginning && *beginning; beginning++)
+        if (strncmp(without_prefix(s, name), *beginning, strlen(*beginning)) == 0)
+            return true;
+    return false;
+}
+
 /* Whether a tensor is ignored: buffers that older versions saved, the classifier of a model that uses the embedding,
  * and what reads pictures. */
 static bool is_ignored(const th_folder_source *s, const char *name)
@@ -83,7 +110,7 @@ static bool is_ignored(const th_folder_source *s, const char *name)
     const char *classifier = classifier_in_file(s);
     if (classifier && strcmp(name, classifier) == 0)
         return !s->config.options.untied;
-    return is_of_pictures(s, name) || th_name_ends_with(name, ".attn.bias") ||
+    return is_of_pictures(s, name) || is_of_other_outputs(s, name) || th_name_ends_with(name, ".attn.bias") ||
            th_name_ends_with(name, ".attn.masked_bias") || th_name_ends_with(name, ".attention.bias") ||
            th_name_ends_with(name, ".attention.masked_bias") || th_name_ends_with(name, ".rotary_emb.inv_freq");
 }

@@ -100,6 +100,11 @@ static th_status language_logits(program_run *r)
     add_number(r, (double)th_language_model_options_of(r->model)->width);
     add_tensor(r, th_language_model_logits(r->model, integers(r, TH_SHAPE(2, 4), 13, 64), &options));
     add_tensor(r, th_module_evaluate(r->model, integers(r, TH_SHAPE(1, 3), 13, 65)));
+    th_tensor *lengths = th_from_data(r->ctx, TH_INT32, TH_SHAPE(2), (const int32_t[]){4, 2});
+    th_tensor *hidden = th_language_model_hidden_states(r->model, integers(r, TH_SHAPE(2, 4), 13, 67),
+                                                        &(th_language_model_logits_options){.lengths = lengths});
+    add_tensor(r, th_unit_length(th_pooling(hidden, lengths, TH_POOL_MEAN)));
+    add_tensor(r, th_pooling(hidden, NULL, TH_POOL_MAX));
     return th_error_code(r->ctx);
 }
 

@@ -72,6 +72,7 @@ const program *const programs[] = {
     &resumed_training,
     &hugging_face_gpt2,
     &hugging_face_llama,
+    &sentence_embeddings,
     &gguf,
     &peft,
 };

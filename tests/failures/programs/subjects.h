@@ -18,6 +18,6 @@ extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loa
     merges_of_a_folder, token_files;
 extern const program instruction_data, tuning_inside;
 extern const program safetensors, weights_alone, checkpoints, averaged_checkpoints, resumed_training, hugging_face_gpt2,
-    hugging_face_llama, peft, gguf;
+    hugging_face_llama, sentence_embeddings, peft, gguf;
 
 #endif

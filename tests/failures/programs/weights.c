@@ -261,6 +261,22 @@ const program hugging_face_gpt2 = {.name = "hugging_face_gpt2",
 const program hugging_face_llama = {
     .name = "hugging_face_llama", .step = {imported_llama, exported, exported_loaded, shards_exported, shards_loaded}};
 
+static th_status embedded(program_run *r)
+{
+    static const char folder[] = FIXTURES "/sentence_embeddings";
+    static const char *const texts[] = {"the tape records each call", "order"};
+    th_sentence_options options;
+    TRY(th_sentence_options_read(r->ctx, folder, &options));
+    th_module *model = th_language_model_from_pretrained(r->ctx, folder);
+    th_tokenizer *tokenizer = model ? th_tokenizer_load(r->ctx, folder) : NULL;
+    add_tensor(r, tokenizer ? th_sentence_embeddings(model, tokenizer, texts, 2, &options) : NULL);
+    th_tokenizer_free(tokenizer);
+    th_module_free(model);
+    return th_error_code(r->ctx);
+}
+
+const program sentence_embeddings = {.name = "sentence_embeddings", .step = {embedded}};
+
 /* -- GGUF -- */
 
 static th_status gguf_setup(program_run *r)

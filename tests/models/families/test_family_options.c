@@ -338,6 +338,8 @@ static const struct row {
     {"phi", "PhiForCausalLM", "Phi", LLAMA_NAMES, 2, 1e4, 1e4},
     {"granite", "GraniteForCausalLM", "Granite", LLAMA_NAMES, 2, 1e4, 1e4},
     {"minicpm", "MiniCPMForCausalLM", "MiniCPM", LLAMA_NAMES, 2, 1e4, 1e4},
+    {"bert", "BertForMaskedLM", "BERT", "bert.", "bert.embeddings.word_embeddings.weight",
+     "cls.predictions.decoder.weight", NULL, -1, 1e4, 1e4},
 };
 
 static bool same_text(const char *a, const char *b)
@@ -368,7 +370,7 @@ START_TEST(rows_of_families)
     ck_assert_ptr_null(th_family_find("gpt"));
     th_family_list(list, sizeof list);
     ck_assert_str_eq(list, "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox, "
-                           "phi, granite and minicpm");
+                           "phi, granite, minicpm and bert");
 }
 END_TEST
 

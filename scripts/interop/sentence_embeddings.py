@@ -1,0 +1,91 @@
+"""Compares sentence embeddings with sentence-transformers: folders with each kind of pooling, with and without
+normalization, and texts that are longer than the model. SENTENCE_FOLDER in the environment names a published folder
+that is compared too, with 1,000 texts."""
+
+import json
+import os
+import pathlib
+import random
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+import common
+from bpe import learn_word_piece
+
+KINDS = "cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
+WORDS = "the tape records each call and backward computes gradients of a loss in order from end to begin".split()
+
+
+def make(folder, kind="mean", normalize=True, width=32, length=24, vocabulary=200):
+    """Saves a random encoder as a folder of sentence-transformers, and returns it."""
+    tokenizer = learn_word_piece(" ".join(WORDS) * 20, vocabulary)
+    names = {name: f"[{name[:-6].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=length, **names)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=width, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=length,
+    )
+    torch.manual_seed(1)
+    model = transformers.BertModel(config)
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, 1 if name.endswith("LayerNorm.weight") else 0, 0.1)
+    model.save_pretrained(folder / "encoder")
+    tokenizer.save_pretrained(folder / "encoder")
+    modules = [Transformer(str(folder / "encoder")), Pooling(width, kind)] + [Normalize()] * normalize
+    whole = SentenceTransformer(modules=modules, device="cpu")
+    whole.save(str(folder / "whole"))
+    return SentenceTransformer(str(folder / "whole"), device="cpu")
+
+
+def some_texts(count, longest=12):
+    random_numbers = random.Random(3)
+    return [" ".join(random_numbers.choices(WORDS, k=random_numbers.randrange(1, longest))) + "." for _ in range(count)]
+
+
+def compare_folder(c, title, limit, model, folder, texts):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(texts) + "\n")
+        file.flush()
+        ours = c.program("sentence_embeddings", folder, file.name)["embeddings"]
+    c.close(title, limit, ours, model.encode(texts, batch_size=32, convert_to_numpy=True))
+
+
+def compare(c):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for kind in KINDS:
+            for normalize in (True, False):
+                model = make(folder / f"{kind} {normalize}", kind, normalize)
+                texts = some_texts(100, 40)
+                compare_folder(c, f"pooling {kind}", 1e-5, model, folder / f"{kind} {normalize}" / "whole", texts)
+    if path := os.environ.get("SENTENCE_FOLDER"):
+        lines = [line.strip() for page in common.ROOT.glob("docs/*.md") for line in page.read_text().splitlines()]
+        texts = [line for line in lines if line][:1000]
+        compare_folder(c, f"a published folder, {len(texts)} texts", 1e-6, SentenceTransformer(path, device="cpu"), path, texts)
+
+
+def fixtures(folder):
+    """Writes a small folder, texts and their embeddings."""
+    with tempfile.TemporaryDirectory() as made:
+        model = make(pathlib.Path(made), "mean", True, width=8, length=12, vocabulary=60)
+        whole = pathlib.Path(made) / "whole"
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "modules.json", "sentence_bert_config.json"):
+            (folder / name).write_bytes((whole / name).read_bytes())
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_bytes((whole / "1_Pooling" / "config.json").read_bytes())
+        texts = some_texts(6, 20)
+        (folder / "texts").write_text("\n".join(texts) + "\n")
+        from safetensors.numpy import save_file
+
+        save_file({"embeddings": model.encode(texts, convert_to_numpy=True)}, folder / "expected.safetensors")
+
+
+if __name__ == "__main__":
+    common.main(compare, fixtures)

@@ -1,0 +1,135 @@
+/* Sentence embeddings: a folder that sentence-transformers wrote, with its embeddings; settings that are refused. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tapehead/models.h"
+
+#include "context.h"
+#include "folder.h"
+
+#define FOLDER FIXTURES "/sentence_embeddings"
+enum { TEXTS = 6 };
+
+static void setup(void)
+{
+    ctx = th_context_new(NULL);
+    ck_assert_ptr_nonnull(ctx);
+    make_folder();
+}
+
+static void teardown(void)
+{
+    remove_folder();
+    close_context();
+}
+
+/* Splits the lines of the fixture's texts in place. */
+static void read_texts(char *all, const char *texts[TEXTS])
+{
+    for (int i = 0; i < TEXTS; i++) {
+        texts[i] = all;
+        all += strcspn(all, "\n");
+        *all++ = 0;
+    }
+}
+
+START_TEST(test_as_sentence_transformers)
+{
+    size_t bytes;
+    const char *texts[TEXTS];
+    char *all = read_bytes(FOLDER "/texts", &bytes);
+    read_texts(all, texts);
+    th_sentence_options options;
+    ck_assert_int_eq(th_sentence_options_read(ctx, FOLDER, &options), TH_OK);
+    ck_assert(options.pooling == TH_POOL_MEAN && options.normalize && options.length == 0);
+    th_module *model = th_language_model_from_pretrained(ctx, FOLDER);
+    th_tokenizer *tokenizer = th_tokenizer_load(ctx, FOLDER);
+    th_set_training(ctx, false);
+    th_tensor *ours = th_sentence_embeddings(model, tokenizer, texts, TEXTS, &options);
+    no_error();
+    th_safetensors *file = th_safetensors_open(ctx, FOLDER "/expected.safetensors");
+    th_tensor *theirs = th_safetensors_read(file, "embeddings");
+    no_error();
+    ck_assert_int_eq(th_numel(ours), th_numel(theirs));
+    const float *a = th_data_const(ours), *b = th_data_const(theirs);
+    for (int64_t i = 0; i < th_numel(ours); i++)
+        ck_assert_msg(fabs((double)a[i] - (double)b[i]) < 1e-5, "%g, not %g", (double)a[i], (double)b[i]);
+    ck_assert_int_eq(th_backward(th_sum(ours, TH_ALL_AXES, NULL), NULL), TH_OK);
+    /* a long text keeps its last token, so one more word behind the limit changes nothing */
+    const char *longer[] = {"the tape records each call and backward computes gradients of a loss",
+                            "the tape records each call and backward computes gradients of a loss in"};
+    options.length = 4;
+    ours = th_sentence_embeddings(model, tokenizer, longer, 2, &options);
+    no_error();
+    a = th_data_const(ours);
+    ck_assert_int_eq(memcmp(a, a + th_size(ours, 1), (size_t)th_size(ours, 1) * sizeof *a), 0);
+    assert_error(th_sentence_embeddings(model, tokenizer, (const char *const[]){NULL}, 1, &options), TH_ERROR_ARGUMENT,
+                 "texts[0] is NULL");
+    assert_error(th_sentence_embeddings(model, tokenizer, texts, 0, &options), TH_ERROR_ARGUMENT, "at least one text");
+    th_safetensors_close(file);
+    free(all);
+}
+END_TEST
+
+static void write_text(const char *name, const char *text)
+{
+    write_bytes(in_folder(name), text, strlen(text));
+}
+
+#define MODULE(type, path) "{\"type\": \"x." type "\", \"path\": \"" path "\"}"
+#define MODULES "[" MODULE("Transformer", "") ", " MODULE("Pooling", "1_Pooling") "]"
+
+START_TEST(test_options)
+{
+    th_sentence_options options;
+    ck_assert_int_eq(mkdir(in_folder("1_Pooling"), 0700), 0);
+    write_text("modules.json", MODULES);
+    write_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\": false, \"pooling_mode_max_tokens\": true}");
+    write_text("sentence_bert_config.json", "{\"max_seq_length\": 256, \"do_lower_case\": false}");
+    ck_assert_int_eq(th_sentence_options_read(ctx, folder, &options), TH_OK);
+    ck_assert(options.pooling == TH_POOL_MAX && !options.normalize && options.length == 256);
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+    static const struct {
+        const char *file, *text, *words;
+    } cases[] = {
+        {"modules.json", "[" MODULE("Transformer", "") "]", "it has no Pooling"},
+        {"modules.json", "[" MODULE("Transformer", "0") "]", "x.Transformer"},
+        {"modules.json", "[" MODULE("Transformer", "") ", " MODULE("Dense", "2_Dense") "]", "the module \"x.Dense\""},
+        {"modules.json", "[" MODULE("Transformer", "") ", " MODULE("Pooling", "../a") "]", "leaves the folder"},
+        {"1_Pooling/config.json", "{}", "it has 0 kinds of pooling"},
+        {"1_Pooling/config.json", "{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": true}",
+         "it has 2 kinds of pooling"},
+        {"1_Pooling/config.json", "{\"pooling_mode\": \"cls\", \"include_prompt\": false}", "include_prompt"},
+        {"sentence_bert_config.json", "{\"do_lower_case\": true}", "do_lower_case"},
+        {"sentence_bert_config.json", "{\"transformer_task\": \"fill-mask\"}", "fill-mask"},
+        {"sentence_bert_config.json", "{\"max_seq_length\": 0}", "max_seq_length"},
+    };
+    th_sentence_options options = {.length = 77};
+    ck_assert_int_eq(mkdir(in_folder("1_Pooling"), 0700), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text("modules.json", MODULES);
+        write_text("1_Pooling/config.json", "{\"pooling_mode\": \"cls\"}");
+        write_text("sentence_bert_config.json", "{}");
+        write_text(cases[i].file, cases[i].text);
+        expect_status(th_sentence_options_read(ctx, folder, &options), TH_ERROR_FILE, cases[i].words);
+    }
+    ck_assert_int_eq(options.length, 77);
+    expect_status(th_sentence_options_read(ctx, NULL, &options), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("sentence embeddings", setup, teardown);
+    tcase_add_test(tests, test_as_sentence_transformers);
+    tcase_add_test(tests, test_options);
+    tcase_add_test(tests, test_refused);
+    return run_suites();
+}
