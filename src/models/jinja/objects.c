@@ -347,11 +347,19 @@ static th_jinja_value call_strftime_now(th_jinja_run *run, const th_jinja_argume
     return th_jinja_string_of(run, copy, count);
 }
 
+/* `self` is the template. Its members would be blocks, which belong to inheritance, so each one is undefined. */
+static th_jinja_value call_self(th_jinja_run *run, const th_jinja_arguments *given)
+{
+    (void)given;
+    return th_jinja_fail(run, "self is the template, which cannot be called");
+}
+
 static const th_jinja_function functions[] = {{"range", call_range},
                                               {"dict", call_dict},
                                               {"namespace", call_namespace},
                                               {"raise_exception", call_raise_exception},
-                                              {"strftime_now", call_strftime_now}};
+                                              {"strftime_now", call_strftime_now},
+                                              {"self", call_self}};
 
 const th_jinja_function *th_jinja_find_function(const th_jinja_string *name)
 {
