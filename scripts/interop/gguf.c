@@ -3,7 +3,8 @@
  * gguf FOLDER read FILE [stored]: reads tokens (B, T) and prompt (1, T), runs the model in a GGUF file, and writes logits
  * (B, T, V) and greedy (1, 24), the tokens that the model generates. If FOLDER has bytes, a text, also writes ids, its
  * tokens.
- * gguf FOLDER ids FILE: reads bytes, and writes ids, without a model. */
+ * gguf FOLDER ids FILE: reads bytes, texts one after another, and lengths, their bytes. Writes ids, and counts, the tokens
+ * of each text; -1: it has a byte without a token. It needs no model. */
 #include "driver.h"
 
 static th_dtype type_of(const char *name)
@@ -37,20 +38,34 @@ static void export_model(th_context *ctx, char **argv)
         driver_check(ctx);
 }
 
-static void write_ids(th_context *ctx, const char *folder, const char *path, th_tensor *bytes)
+/* Writes the tokens of the texts. lengths: their bytes; NULL: there is one text. */
+static void write_ids(th_context *ctx, const char *folder, const char *path, th_tensor *bytes, th_tensor *lengths)
 {
     th_tokenizer *tokenizer = th_tokenizer_from_gguf(ctx, path);
     th_token_list list = {0};
     driver_check(ctx);
-    const size_t count = (size_t)th_numel(bytes);
-    char *text = malloc(count + 1);
-    for (size_t i = 0; text && i < count; i++)
-        text[i] = (char)(int)th_get(bytes, TH_INDEX((int64_t)i));
-    if (text == NULL || th_tokenizer_encode(tokenizer, text, count, &list))
+    const int64_t size = th_numel(bytes), texts = lengths ? th_numel(lengths) : 1;
+    char *text = malloc((size_t)size + 1);
+    int32_t *counts = malloc((size_t)texts * sizeof *counts);
+    if (text == NULL || counts == NULL)
+        exit(EXIT_FAILURE);
+    for (int64_t i = 0; i < size; i++)
+        text[i] = (char)(int)th_get(bytes, TH_INDEX(i));
+    size_t at = 0;
+    for (int64_t i = 0; i < texts; i++) {
+        const size_t length = (size_t)(lengths ? th_get(lengths, TH_INDEX(i)) : (double)size), before = list.count;
+        const th_status status = th_tokenizer_encode(tokenizer, text + at, length, &list);
+        counts[i] = status == TH_OK ? (int32_t)(list.count - before) : -1;
+        if (status == TH_ERROR_VALUE && lengths)
+            th_error_clear(ctx);
         driver_check(ctx);
+        at += length;
+    }
     driver_write(ctx, folder, "ids", th_from_data(ctx, TH_INT32, TH_SHAPE((int64_t)list.count), list.token));
+    driver_write(ctx, folder, "counts", th_from_data(ctx, TH_INT32, TH_SHAPE(texts), counts));
     th_token_list_free(&list);
     free(text);
+    free(counts);
 }
 
 static void run_model(th_context *ctx, const char *folder, const char *path, bool stored)
@@ -68,7 +83,7 @@ static void run_model(th_context *ctx, const char *folder, const char *path, boo
     th_no_grad_end(ctx);
     th_tensor *bytes = driver_read_optional(ctx, folder, "bytes");
     if (bytes)
-        write_ids(ctx, folder, path, bytes);
+        write_ids(ctx, folder, path, bytes, NULL);
 }
 
 int main(int argc, char **argv)
@@ -81,7 +96,7 @@ int main(int argc, char **argv)
     else if (strcmp(argv[2], "read") == 0)
         run_model(ctx, argv[1], argv[3], argc == 5);
     else if (strcmp(argv[2], "ids") == 0)
-        write_ids(ctx, argv[1], argv[3], driver_read(ctx, argv[1], "bytes"));
+        write_ids(ctx, argv[1], argv[3], driver_read(ctx, argv[1], "bytes"), driver_read(ctx, argv[1], "lengths"));
     else
         return 2;
     th_context_free(ctx);
