@@ -75,6 +75,8 @@ MODELS = {
 # the models that transformers reads from GGUF files with all their values
 READABLE = {"llama", "llama tied, wide heads", "qwen2"}
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0"}
+# llama.cpp's conversion needs keys of config.json that transformers 5 does not write: rotary_pct, n_ctx
+NOT_CONVERTED = {"gptneox", "gpt2"}
 # llama.cpp computes GELU from a table of float16
 APPROXIMATE = {"gemma2", "gemma3", "gptneox", "phi2", "gpt2"}
 TEXT = "The 12th model's words, isn't it? Straße, 东京 and\n\n  more: naïve 'RE-runs'  "
@@ -292,7 +294,8 @@ def compare_model(c, converter, name, architecture, family, config, folder):
         check_quantization(c, readers["float32"], reader)
     if architecture == "minicpm":
         as_minicpm(folder)
-    compare_converted(c, converter, name, architecture, folder, tokens[0].tolist(), expected, inputs)
+    if architecture not in NOT_CONVERTED:
+        compare_converted(c, converter, name, architecture, folder, tokens[0].tolist(), expected, inputs)
     if architecture == "gemma3":
         add_pictures(model, folder)
         compare_converted(c, converter, "gemma3 with pictures", architecture, folder, tokens[0].tolist(), expected, inputs)
