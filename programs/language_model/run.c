@@ -264,12 +264,20 @@ void replace_run(const char *run)
     new_run.has_replaced_run = true;
 }
 
+/* Sets the options of the model in the folder, which must be a decoder. */
+static void read_pretrained_options(trainer *t, const char *folder)
+{
+    require_ok(t, th_pretrained_options(t->ctx, folder, &chosen.model));
+    if (chosen.model.bidirectional)
+        refuse(PROGRAM, "this program needs a decoder, and this model is an encoder: ", folder);
+}
+
 /* Takes the options of the pretrained model, except the training options. */
 static void use_pretrained_options(trainer *t)
 {
     if (access(path_in(chosen.from, "last.safetensors"), F_OK) == 0)
         refuse(PROGRAM, "this is a run; --from takes a model folder, as " PROGRAM " export writes it: ", chosen.from);
-    require_ok(t, th_pretrained_options(t->ctx, chosen.from, &chosen.model));
+    read_pretrained_options(t, chosen.from);
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;
     chosen.model.block.recompute = chosen.recompute;
@@ -395,7 +403,7 @@ void open_model_folder(trainer *t, const char *folder, bool stored, const char *
     const th_dtype type = weights ? parse_storage(weights) : TH_FLOAT32;
     *t = (trainer){.ctx = th_context_new(NULL)};
     chosen.from = chosen.tokenizer = folder;
-    require_ok(t, th_pretrained_options(t->ctx, folder, &chosen.model));
+    read_pretrained_options(t, folder);
     t->tokenizer = th_tokenizer_load(t->ctx, folder);
     require_no_error(t);
     compare_vocabularies(t, folder);

@@ -26,9 +26,11 @@
             true, true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true                                          \
     }
 static const bool other[5] = {true, false, false, true};
+#define ENCODER true, true, true, 24, true
+#define MULTIPLIERS 0.125, 0.25, 18, 21, true, 23, 19
 static const th_language_model_options every = {
-    1,  2,     3,      14,    5,    TH_POSITIONS_NONE,          true, true, 0.125, 0.25, 18, 21, true, 23,
-    19, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
+    1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          true, ENCODER, true,
+    MULTIPLIERS, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
 
 static void set_every(void)
 {

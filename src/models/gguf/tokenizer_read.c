@@ -118,7 +118,7 @@ static json_t *text_json(const reading *r, const char *what, int64_t index, cons
     return value;
 }
 
-/* Whether the white space behind a special token belongs to it. As in llama.cpp, only Phi-3 has such tokens. */
+/* Whether the white space behind an added token belongs to it. As in llama.cpp, only Phi-3 has such tokens. */
 static bool takes_space(const reading *r, const char *content)
 {
     const char *name = "";
@@ -135,10 +135,10 @@ static bool takes_space(const reading *r, const char *content)
 /* Adds a token that is found before the text is split. */
 static bool append_added_token(const reading *r, int64_t id, const char *content, bool special, json_t *added)
 {
-    return json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
-                                                  content, "single_word", 0, "lstrip", 0, "rstrip",
-                                                  (int)(special && takes_space(r, content)), "normalized", 0, "special",
-                                                  (int)special)) == 0;
+    return json_array_append_new(added,
+                                 json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content", content,
+                                           "single_word", 0, "lstrip", 0, "rstrip", (int)takes_space(r, content),
+                                           "normalized", 0, "special", (int)special)) == 0;
 }
 
 /* Returns a token of WordPiece as tokenizer.json has it: ## begins tokens inside words. Tokens in brackets are the same in

@@ -8,8 +8,9 @@
 
 #include "hugging_face_folder.h"
 
-static const char *const types[] = {"gpt2",  "llama",  "mistral",     "smollm3",  "qwen2", "qwen3",   "phi3",
-                                    "olmo2", "gemma2", "gemma3_text", "gpt_neox", "phi",   "granite", "minicpm"};
+static const char *const types[] = {"gpt2",     "llama", "mistral", "smollm3", "qwen2",
+                                    "qwen3",    "phi3",  "olmo2",   "gemma2",  "gemma3_text",
+                                    "gpt_neox", "phi",   "granite", "minicpm", "bert"};
 enum { TYPES = sizeof types / sizeof *types };
 
 /* -- options as text -- */
@@ -46,6 +47,11 @@ static const member members[] = {
     MEMBER('e', positions),
     MEMBER('b', untied),
     MEMBER('b', classifier_bias),
+    MEMBER('b', classifier_transform),
+    MEMBER('b', no_classifier),
+    MEMBER('b', bidirectional),
+    MEMBER('i', token_types),
+    MEMBER('b', input_norm),
     MEMBER('d', embedding_scale),
     MEMBER('d', logit_divisor),
     MEMBER('d', logit_soft_cap),
@@ -404,12 +410,14 @@ END_TEST
 /* An embedding scale of 1 changes nothing. An option that a family lacks is an error with the family's title. */
 START_TEST(test_titles)
 {
-    static const char *const titles[] = {"GPT-2",  "Llama",   "Mistral", "SmolLM 3", "Qwen 2", "Qwen 3",  "Phi-3",
-                                         "OLMo 2", "Gemma 2", "Gemma 3", "GPT-NeoX", "Phi",    "Granite", "MiniCPM"};
+    static const char *const titles[] = {"GPT-2",    "Llama", "Mistral", "SmolLM 3", "Qwen 2",
+                                         "Qwen 3",   "Phi-3", "OLMo 2",  "Gemma 2",  "Gemma 3",
+                                         "GPT-NeoX", "Phi",   "Granite", "MiniCPM",  "BERT"};
     char words[80];
     th_language_model_options o = {.vocabulary = 5, .length = 6, .width = 8, .heads = 2, .layers = 1};
     snprintf(words, sizeof words, "the family is %s, which does not support this model's ", titles[_i]);
     o.block.no_mlp = true;
+    o.token_types = 2; /* BERT has at least one */
     expect_status(
         th_language_model_export(th_language_model_new(ctx, &o), directory, &(th_export_options){.family = types[_i]}),
         TH_ERROR_ARGUMENT, words);
@@ -428,7 +436,8 @@ int main(void)
 {
     TCase *tests = new_suite("family fields", setup, teardown);
     tcase_add_loop_test(tests, test_fields, 0, TYPES);
-    tcase_add_loop_test(tests, test_written_positions, 0, TYPES - 1); /* transformers has no minicpm */
+    tcase_add_loop_test(tests, test_written_positions, 0,
+                        TYPES - 2); /* transformers has no minicpm, and BERT no rotary positions */
     tcase_add_loop_test(tests, test_titles, 0, TYPES);
     return run_suites();
 }

@@ -264,6 +264,7 @@ START_TEST(scores_and_text)
     expect_ids(t, "a<|user|>\n b", false, "259 260 264 259 261");
     expect_ids(t, "<|endoftext|>\nb", false, "265 259 263 261");
     expect_ids(t, "accb", false, "259 260 266 259 261");
+    expect_ids(t, "acc  b", false, "259 260 266 259 261"); /* the spaces behind it belong to it, too */
     v->name = "other";
     expect_ids(read_vocabulary(v), "<|user|>\nb", false, "264 259 263 261");
     th_text text = {0};
@@ -285,7 +286,8 @@ START_TEST(wrong_scores)
     v->score[260] = INFINITY;
     expect_refused(v, "the score of token 260 is infinite or NaN; it must be finite");
     v->model = "t5";
-    expect_refused(v, "its tokenizer is of the kind \"t5\", which is not supported; gpt2, llama and gemma4 are");
+    expect_refused(v, "its tokenizer is of the kind \"t5\", which is not supported; gpt2, llama, gemma4 and "
+                      "bert are");
 }
 END_TEST
 
