@@ -291,7 +291,7 @@ START_TEST(what_is_not_supported_is_named)
          "the prepend_scheme 'last' of a Metaspace is none of always, first and never"},
         {"\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"add_prefix_space\": false}",
          "the add_prefix_space of a Metaspace contradicts its prepend_scheme"},
-        {"\"decoder\": {\"type\": \"WordPiece\"}", "its decoder 'WordPiece' is not supported; ByteLevel, Metaspace"},
+        {"\"decoder\": {\"type\": \"CTC\"}", "its decoder 'CTC' is not supported; ByteLevel, Metaspace"},
         {"\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"Strip\", "
          "\"content\": "
          "\" \", \"start\": 0, \"stop\": 1}]}",

@@ -146,7 +146,8 @@ START_TEST(test_two_files)
     assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "added_tokens.json is not supported");
     unlink(in_folder("added_tokens.json"));
     unlink(in_folder("merges.txt"));
-    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "neither tokenizer.json nor vocab.txt nor vocab.json and merges.txt");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE,
+                 "neither tokenizer.json nor vocab.txt nor vocab.json and merges.txt");
     const char *const broken[] = {"#version: 0.2\n! \"\n!\n", "! \" #\n", "! \xc3\xa9\xc3\xa9\n", "! x\r\n", "! !\n\n"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         write_file("merges.txt", broken[i], strlen(broken[i]));
@@ -303,7 +304,7 @@ START_TEST(test_rejected)
         {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",
          "decoder 'CTC' is not supported"},
-        {"\"BPE\"", "\"Unigram\"", "its model is not BPE"},
+        {"\"BPE\"", "\"Unigram\"", "its model is neither BPE nor WordPiece"},
         {"\"dropout\": null", "\"dropout\": 0.1", "BPE dropout"},
         {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is not a string"},
         {"\"continuing_subword_prefix\": null", "\"continuing_subword_prefix\": \"##\"", "continuing_subword_prefix"},

@@ -107,7 +107,7 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Sequence\", \"pretokenizers\": [3]}", "its pre_tokenizer is not an object"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Sequence\", \"pretokenizers\": []}]}",
          "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Metaspace, Split, Digits, Whitespace, "
-         "WhitespaceSplit and a Sequence of them are"},
+         "WhitespaceSplit, BertPreTokenizer and a Sequence of them are"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", {\"type\": \"Digits\"}]}",
          "a pre_tokenizer follows ByteLevel, which must be last"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", " BYTES "]}",
@@ -209,7 +209,8 @@ START_TEST(the_post_processor_is_checked)
         {"{}", "\"type\" is missing; it should be a string"},
         {"{\"type\": \"Sequence\"}", WRONG "is a Sequence without a list \"processors\""},
         {"{\"type\": \"Sequence\", \"processors\": [{\"type\": \"Sequence\", \"processors\": []}]}",
-         WRONG "is of a type that is not supported; ByteLevel, TemplateProcessing and a Sequence of them are"},
+         WRONG "is of a type that is not supported; ByteLevel, TemplateProcessing, BertProcessing and a Sequence of "
+               "them are"},
         {"{\"type\": \"Sequence\", \"processors\": [" TEMPLATE("[" TEXT "]", "{}") ", " TEMPLATE("[" TEXT "]",
                                                                                                  "{}") "]}",
          WRONG "has two templates"},
@@ -269,7 +270,8 @@ START_TEST(the_decoder_is_checked)
     } wrong[] = {
         {"{\"type\": \"Sequence\"}", "its decoder is a Sequence without a list \"decoders\""},
         {"{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Sequence\", \"decoders\": []}]}",
-         "its decoder 'Sequence' is not supported; ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse and a "
+         "its decoder 'Sequence' is not supported; ByteLevel, Metaspace, WordPiece, Replace, Strip, ByteFallback, Fuse "
+         "and a "
          "Sequence of them are"},
         {"{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}",
          "its decoder changes tokens, but the pre_tokenizer is ByteLevel"},
