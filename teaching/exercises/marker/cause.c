@@ -53,7 +53,6 @@ bool is_right(const comparison *c)
 enum {
     STRIDES,
     NOT_WRITTEN_ALONE,
-    NOT_WRITTEN_FIRST,
     NOT_WRITTEN,
     OVERWRITTEN,
     UNINITIALIZED,
@@ -75,10 +74,9 @@ static const char *const sentences[BITS] = {
     [STRIDES] = "the same numbers in row-major memory are right: an offset ignores strides, or uses the strides of "
                 "another array "
                 "or axis. An array with one axis has a stride too",
-    [NOT_WRITTEN] = "%s was not written at all",
+    [NOT_WRITTEN] = "%s was not written: a needed gradient must be written, whether c->add is true or false",
     [NOT_WRITTEN_ALONE] = "%s is needed but was not written: when another gradient is not needed, skip only that one, "
                           "and do not return",
-    [NOT_WRITTEN_FIRST] = "%s is written only if c->add is true: if it is false, overwrite the uninitialized memory",
     [OVERWRITTEN] = "%s is overwritten, but c->add is true: backward must add to what it contains",
     [UNINITIALIZED] =
         "%s is added to uninitialized memory: c->add is false, so set it to 0 first, or overwrite with the "
@@ -158,7 +156,7 @@ static uint64_t memory_causes(const comparison *c)
         return 0;
     const bool unwritten = fits(c, c->right, 0, 1);
     return bit_if(unwritten, NOT_WRITTEN) | bit_if(unwritten && c->alone, NOT_WRITTEN_ALONE) |
-           bit_if(unwritten && !c->add, NOT_WRITTEN_FIRST) | bit_if(c->add && fits(c, c->right, 1, 0), OVERWRITTEN) |
+           bit_if(c->add && fits(c, c->right, 1, 0), OVERWRITTEN) |
            bit_if(!c->add && fits(c, c->right, 1, 1), UNINITIALIZED) |
            bit_if(wrong_elements_are(c, 0, 1), SOME_NOT_WRITTEN) |
            bit_if(c->add && wrong_elements_are(c, 1, 0), SOME_OVERWRITTEN);
@@ -304,7 +302,7 @@ static int agreement(const mark_report *r, int operand, uint64_t *causes, double
             excluded |= bit(FACTOR);
     }
     if (!any_right) /* nothing says that the array is written under other conditions */
-        excluded |= bit(NOT_WRITTEN_ALONE) | bit(NOT_WRITTEN_FIRST);
+        excluded |= bit(NOT_WRITTEN_ALONE);
     if (!contains_word(r->source, "float"))
         excluded |= bit(FLOAT_PRECISION);
     *causes = any & ~excluded;
