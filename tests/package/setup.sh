@@ -41,7 +41,7 @@ refuses demo "cmake: $work/first/cmake is \"cmake: libuv.so.1 is missing\"; 3.22
 rm "$work/first/cmake"
 
 stand_in cc 'case $* in --version) echo "cc 9.3.0" ;; *) echo "cc: unknown builtin"; exit 1 ;; esac'
-refuses demo "gcc: $work/first/cc is \"cc 9.3.0\"; 12 or later is needed" "cc: unknown builtin"
+refuses demo "gcc: $work/first/cc is \"cc 9.3.0\"; 11 or later is needed" "cc: unknown builtin"
 CC="$work/first/none -m64" refuses demo "gcc: there is no $work/first/none in PATH"
 rm "$work/first/cc"
 
