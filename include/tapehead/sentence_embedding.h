@@ -28,9 +28,9 @@ typedef struct th_sentence_options {
 } th_sentence_options;
 
 /* Sets options as modules.json, the pooling's config.json and sentence_bert_config.json in the folder describe them. The
- * encoder must be in the folder itself. Its tokenizer_config.json is not read. Errors (TH_ERROR_FILE) name what is not supported: other modules than
- * Transformer, Pooling and Normalize, several kinds of pooling at once, prompts that the pooling excludes, and
- * do_lower_case. */
+ * encoder must be in the folder itself. Its tokenizer_config.json is not read. Errors (TH_ERROR_FILE) name what is not
+ * supported: other modules than Transformer, Pooling and Normalize, several kinds of pooling at once, prompts that the
+ * pooling excludes, and do_lower_case. */
 TH_API th_status th_sentence_options_read(th_context *ctx, const char *folder,
                                           th_sentence_options *options) TH_MUST_CHECK;
 

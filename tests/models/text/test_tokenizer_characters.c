@@ -298,7 +298,7 @@ START_TEST(what_is_not_supported_is_named)
          "whose \"stop\" is not 0"},
         {"\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, " METASPACE("first",
                                                                                                          "true") "]}",
-         "has a Replace, Strip or Metaspace behind a ByteFallback or Fuse"},
+         "has a Replace, Strip, Metaspace or WordPiece behind a ByteFallback or Fuse"},
         {"\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}",
          "its byte_fallback is not supported"},
     };
