@@ -1,7 +1,9 @@
 #!/bin/sh
-# release.sh [--output DIR] [--without-reference] [--without-site]: makes the archive that users download, tapehead-VERSION.tar.gz, and
-# tapehead-class-VERSION.tar.gz: the class as a folder for a web server, with class.html (scripts/site.sh). Beside each is a file with its SHA-256. The archive has all files of the commit, the core library as two files in examples/two_files (amalgamate.sh), and the
-# generated reference of the headers in docs/reference. Building from it needs no git. Needs Python 3. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
+# release.sh [--output DIR] [--without-reference] [--without-site]: makes the archive that users download, tapehead-VERSION.tar.gz,
+# and tapehead-class-VERSION.tar.gz: the class as a folder for a web server, with class.html (scripts/site.sh). Beside each is a file
+# with its SHA-256. The archive has all files of the commit, the core library as two files in examples/two_files (amalgamate.sh), and
+# the generated reference of the headers in docs/reference. Building from it needs no git. Needs Python 3. One commit always gives the
+# same bytes (with one version of doxygen and of gzip). Options:
 #   --output DIR         writes into this directory; the default is build-release/ in the checkout
 #   --without-reference  leaves out docs/reference and does not need doxygen
 #   --without-site       does not make the second archive, which needs emscripten and pandoc, and takes minutes

@@ -4,8 +4,9 @@
 void *th_attention_reserve(attention_space *space, int64_t rows, int64_t row_elements, int64_t size)
 {
     void *reserved = space->base ? space->base + space->used : NULL;
-    size_t bytes;
-    if (__builtin_mul_overflow(rows, row_elements, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) ||
+    size_t bytes; /* (for operands of mixed signs clang 13 calls a function that plain cc does not link) */
+    if (__builtin_mul_overflow((size_t)rows, (size_t)row_elements, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)size, &bytes) ||
         __builtin_add_overflow(bytes, (size_t)TH_ALIGNMENT - 1, &bytes) ||
         __builtin_add_overflow(space->used, bytes / TH_ALIGNMENT * TH_ALIGNMENT, &space->used))
         space->used = SIZE_MAX;

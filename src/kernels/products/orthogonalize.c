@@ -79,7 +79,8 @@ typedef struct iteration {
 /* Sets *bytes to those of rows x columns elements, aligned. Returns false if a size_t cannot hold them. */
 static bool matrix_bytes(int64_t rows, int64_t columns, int64_t size, size_t *bytes)
 {
-    return !__builtin_mul_overflow(rows, columns, bytes) && !__builtin_mul_overflow(*bytes, size, bytes) &&
+    return !__builtin_mul_overflow((size_t)rows, (size_t)columns, bytes) &&
+           !__builtin_mul_overflow(*bytes, (size_t)size, bytes) &&
            !__builtin_add_overflow(*bytes, (size_t)TH_ALIGNMENT, bytes) &&
            (*bytes = *bytes / TH_ALIGNMENT * TH_ALIGNMENT) > 0;
 }
@@ -129,8 +130,8 @@ static int matrix_threads(int64_t tasks, int threads)
 static bool iteration_bytes(const shape *s, size_t *bytes)
 {
     size_t squares;
-    return !__builtin_mul_overflow(s->x_bytes, 2, bytes) &&
-           !__builtin_mul_overflow(s->square_bytes, s->squares, &squares) &&
+    return !__builtin_mul_overflow(s->x_bytes, (size_t)2, bytes) &&
+           !__builtin_mul_overflow(s->square_bytes, (size_t)s->squares, &squares) &&
            !__builtin_add_overflow(*bytes, squares, bytes);
 }
 
@@ -145,7 +146,7 @@ size_t th_orthogonalize_scratch(const th_machine *machine, th_dtype dtype, int64
         return SIZE_MAX;
     threads = threads < 1 ? 1 : threads;
     const int team = matrix_threads(whole_matrices(&s, count, threads), threads);
-    return __builtin_mul_overflow(bytes, team, &bytes) ? SIZE_MAX : bytes;
+    return __builtin_mul_overflow(bytes, (size_t)team, &bytes) ? SIZE_MAX : bytes;
 }
 
 static char *row_at(const shape *s, char *x, int64_t row)
