@@ -172,7 +172,7 @@ MODELS |= {
     "granite without multipliers": USUAL | dict(model_type="granite", attention_multiplier=8**-0.5),
     "granite scaled": GRANITE | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
     "bert": BERT,
-    "bert untied, relu, eps": BERT | dict(tie_word_embeddings=False, hidden_act="relu", layer_norm_eps=1e-3),
+    "bert relu, eps": BERT | dict(hidden_act="relu", layer_norm_eps=1e-3),
     "bert odd sizes, 3 types": BERT
     | dict(vocab_size=257, hidden_size=39, num_attention_heads=3, type_vocab_size=3, hidden_dropout_prob=0.3),
     "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),

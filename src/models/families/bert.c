@@ -39,8 +39,6 @@ static const th_tensor_name classifier[] = {
     TH_NAME("transform_norm.weight", "cls.predictions.transform.LayerNorm.weight"),
     TH_NAME("transform_norm.bias", "cls.predictions.transform.LayerNorm.bias"),
     TH_NAME("classifier_bias", "cls.predictions.bias"),
-    TH_NAME("classifier.bias", "cls.predictions.bias"),
-    TH_NAME("classifier.weight", "cls.predictions.decoder.weight"),
     {0},
 };
 
@@ -51,7 +49,7 @@ static const th_family_field fields[] = {
     {"hidden_dropout_prob", TH_RATE(dropout), .default_value = 0.1},
     {"attention_probs_dropout_prob", TH_RATE(block.attention_dropout), .default_value = 0.1},
     {"layer_norm_eps", TH_EPS(block.eps), .default_value = 1e-12},
-    TH_TIED(true),
+    {"tie_word_embeddings", .kind = TH_FIELD_TRUE}, /* else transformers has two biases, of which it uses one */
     {"position_embedding_type", .kind = TH_FIELD_NAME, .name = "absolute"},
     {"is_decoder", .kind = TH_FIELD_FALSE},
     {"add_cross_attention", .kind = TH_FIELD_FALSE},

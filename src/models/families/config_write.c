@@ -61,6 +61,7 @@ static void put_field(th_writer *w, const th_family_field *f, const th_language_
         th_put_flag(w, f->key, *(const double *)member != 1);
         break;
     case TH_FIELD_FALSE:
+    case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
     case TH_FIELD_NULL: /* these are the defaults */
         break;

@@ -53,6 +53,7 @@ typedef enum th_field_kind {
     TH_FIELD_PART_OF_WIDTH,  /* an integer n, double: width / n */
     TH_FIELD_SCALED,         /* a flag, double: true is 0 (the default), false is 1 */
     TH_FIELD_FALSE,          /* a flag that must be false; it has no member */
+    TH_FIELD_TRUE,           /* a flag that must be true; it has no member */
     TH_FIELD_NAME,           /* a string that must be `name`; it has no member */
     TH_FIELD_NULL            /* must be null; it has no member */
 } th_field_kind;

@@ -173,6 +173,8 @@ static void read_only_value(const th_config *c, const th_family_field *f)
         th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
     if (f->kind == TH_FIELD_NAME && strcmp(th_config_string(c, f->key, f->name), f->name) != 0)
         th_config_refuse(c, "\"%s\" has a value that is not supported", f->key);
+    if (f->kind == TH_FIELD_TRUE && !th_config_flag(c, f->key, true))
+        th_config_refuse(c, "\"%s\" is false, which is not supported", f->key);
     if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
         th_config_refuse(c, "\"%s\" is true, which is not supported", f->key);
 }
@@ -215,6 +217,7 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
         break;
     case TH_FIELD_FALSE:
+    case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
     case TH_FIELD_NULL:
         read_only_value(c, f);
