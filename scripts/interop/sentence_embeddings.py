@@ -72,7 +72,7 @@ def compare(c):
     if path := os.environ.get("SENTENCE_FOLDER"):
         lines = [line.strip() for page in common.ROOT.glob("docs/*.md") for line in page.read_text().splitlines()]
         texts = [line for line in lines if line][:1000]
-        # (The limit is relative to the largest number, which is about 0.2.)
+        # (The limit is relative to the largest number, which is 0.27.)
         compare_folder(c, f"a published folder, {len(texts)} texts", 5e-6, SentenceTransformer(path, device="cpu"), path, texts)
 
 
