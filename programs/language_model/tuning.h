@@ -18,7 +18,7 @@ void choose_steps(const trainer *t, bool tuning);
 bool has_examples_ending(const char *path);
 /* Returns how many of the texts are examples, by their names or by how they begin. */
 size_t count_example_documents(const texts *text);
-/* Ends the program with the names of two documents, of which one has examples and the other has none. */
+/* Ends the program with the names of two documents: one has examples, and the other is a text. */
 void refuse_mixed(const texts *text);
 /* Ends the program if a text is a file that is not a text. Prints a message for a text that looks like JSON. */
 void check_texts(const texts *text);

@@ -3,12 +3,7 @@ llama-cpp-python is installed, with its tokens of a million characters of many s
 package, which pip fetches once into ~/.cache/tapehead/interop."""
 
 import ctypes
-import os
-import pathlib
 import random
-import subprocess
-import sys
-import tarfile
 import unicodedata
 
 import numpy as np
@@ -41,21 +36,10 @@ EMOJI = ["\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f4
 INVALID = [b"\x80", b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98"]
 
 
-def models():
-    """Returns the folder with the vocabularies."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tapehead" / "interop"
-    folder = cache / "llama_cpp_vocabularies"
-    if not list(folder.glob("*.gguf")):
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", folder,
-                        "llama-cpp-python==0.3.36"], check=True)
-        archive = next(folder.glob("*.tar.gz"))
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if "/llama.cpp/models/ggml-vocab-" in member.name:
-                    (folder / pathlib.Path(member.name).name).write_bytes(tar.extractfile(member).read())
-        archive.unlink()
-    return folder
+def vocabularies():
+    """Returns the files of the vocabularies."""
+    folder = common.package_files("llama-cpp-python==0.3.36", "/llama.cpp/models/ggml-vocab-", sources=True)
+    return sorted(folder.rglob("ggml-vocab-*.gguf"))
 
 
 # -- texts of many scripts --
@@ -161,7 +145,7 @@ def compare(c):
     texts = texts_of(1) if llama_cpp else []
     if llama_cpp:
         llama_cpp.llama_log_set(QUIET, ctypes.c_void_p(0))
-    for path in sorted(models().glob("ggml-vocab-*.gguf")):
+    for path in vocabularies():
         name = path.stem.removeprefix("ggml-vocab-")
         if name in OTHER_KINDS:
             run = c.program("gguf", "ids", path, inputs={key: np.array([1], dtype=np.int32) for key in ("bytes", "lengths")}, check=False)

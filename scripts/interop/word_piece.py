@@ -9,7 +9,6 @@ import os
 import pathlib
 import random
 import tempfile
-import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
@@ -17,7 +16,7 @@ os.environ["RAYON_NUM_THREADS"] = "1"
 from tokenizers import Tokenizer
 
 import common
-from bpe import SEPARATOR, Ours, awkward, edited, learn_word_piece, same, same_tokens
+from bpe import SEPARATOR, Ours, awkward, compare_speed, edited, every_character, learn_word_piece, million, same, same_tokens
 
 
 def some_texts(random_numbers, count):
@@ -38,22 +37,6 @@ def same_texts(c, ours, title, tokenizer, texts):
         same(c, f"{title}, {command}", ids, mine, [tokenizer.decode(line, skip_special_tokens=False) for line in ids])
 
 
-def speed(c, ours, tokenizer, english):
-    """Compares the speed of encoding a million characters on one thread."""
-    corpus = (english * (1 + 1000000 // len(english)))[:1000000]
-    path, mine, theirs = ours.folder / "theirs.json", [], []
-    tokenizer.save(str(path))
-    for _ in range(5):
-        start = time.process_time()
-        tokenizer.encode(corpus)
-        theirs.append(time.process_time() - start)
-        ours.encode(path, [corpus])
-        mine.append(ours.seconds)
-    ratio = min(theirs) / min(mine)
-    detail = f"{ratio:.1f} times the reference's speed ({1 / min(mine):.1f} MB/s)"
-    c.check("encoding at the reference's speed or faster", ratio >= 1, detail)
-
-
 def many(c, ours, title, tokenizer, random_numbers):
     """Compares WORD_PIECE_IDS ids."""
     wanted, count = int(os.environ.get("WORD_PIECE_IDS", "50000")), 0
@@ -69,8 +52,7 @@ def compare(c):
     english = (pathlib.Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text()
     corpus = awkward(random_numbers, 60000) + english
     texts = some_texts(random_numbers, 500)
-    codes = [*range(0xD800), *range(0xE000, 0x33000), *range(0x33000, 0xE0000, 97), *range(0xE0000, 0xE0200)]
-    every = ["".join(f"{chr(code)} a{chr(code)}1" for code in codes[i : i + 5000]) for i in range(0, len(codes), 5000)]
+    every = every_character()
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(c, folder)
         names = "clean_text", "handle_chinese_chars", "lowercase", "strip_accents"
@@ -101,8 +83,8 @@ def compare(c):
             published.no_truncation()
             published.no_padding()
             many(c, ours, "the published file", published, random_numbers)
-            speed(c, ours, published, english)
-        speed(c, ours, tokenizer, english)
+            compare_speed(c, ours, "the published file", published, million(english), 5)
+        compare_speed(c, ours, "learned", tokenizer, million(english), 5)
 
 
 if __name__ == "__main__":

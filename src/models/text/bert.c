@@ -8,30 +8,17 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static bool contains(const th_code_range *range, size_t count, uint32_t code)
-{
-    size_t low = 0, high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (range[middle].last < code)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && range[low].first <= code;
-}
-
 bool th_bert_has(th_bert_class characters, uint32_t code)
 {
     switch (characters) {
     case TH_BERT_CONTROL:
-        return contains(th_bert_controls, COUNT(th_bert_controls), code);
+        return th_code_ranges_contain(th_bert_controls, COUNT(th_bert_controls), code);
     case TH_BERT_CHINESE:
-        return contains(th_bert_chinese, COUNT(th_bert_chinese), code);
+        return th_code_ranges_contain(th_bert_chinese, COUNT(th_bert_chinese), code);
     case TH_BERT_MARK:
         break;
     }
-    return contains(th_bert_marks, COUNT(th_bert_marks), code);
+    return th_code_ranges_contain(th_bert_marks, COUNT(th_bert_marks), code);
 }
 
 /* Appends a character to an expression. In brackets ASCII characters may have a meaning, which \\ removes. */

@@ -7,10 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct th_code_range {
-    uint32_t first, last;
-} th_code_range;
-
 typedef enum th_bert_class {
     TH_BERT_CONTROL, /* clean_text removes it */
     TH_BERT_CHINESE, /* handle_chinese_chars puts a space on each side */

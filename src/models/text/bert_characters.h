@@ -3,7 +3,7 @@
 #ifndef TH_MODELS_TEXT_BERT_CHARACTERS_H
 #define TH_MODELS_TEXT_BERT_CHARACTERS_H
 
-#include "models/text/bert.h"
+#include "models/text/unicode.h"
 
 /* Punctuation (P), and the symbols of ASCII. */
 static const th_code_range th_bert_punctuation[] = {

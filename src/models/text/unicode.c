@@ -147,17 +147,22 @@ bool th_unicode_is_word(uint32_t code)
     }
 }
 
-bool th_unicode_may_normalize(uint32_t code)
+bool th_code_ranges_contain(const th_code_range *ranges, size_t count, uint32_t code)
 {
-    size_t low = 0, high = COUNT(th_normal_characters);
+    size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (th_normal_characters[middle].last < code)
+        if (ranges[middle].last < code)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < COUNT(th_normal_characters) && th_normal_characters[low].first <= code;
+    return low < count && ranges[low].first <= code;
+}
+
+bool th_unicode_may_normalize(uint32_t code)
+{
+    return th_code_ranges_contain(th_normal_characters, COUNT(th_normal_characters), code);
 }
 
 bool th_unicode_is_mark(uint32_t code)

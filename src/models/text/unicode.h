@@ -12,6 +12,12 @@ enum { TH_CATEGORIES = 30 };
 #define TH_SPACE (UINT32_C(1) << 30) /* White_Space */
 #define TH_HAN (UINT32_C(1) << 31)   /* the script Han */
 
+typedef struct th_code_range {
+    uint32_t first, last;
+} th_code_range;
+
+/* Whether one of the ranges contains a character. The ranges are sorted and disjoint. */
+bool th_code_ranges_contain(const th_code_range *ranges, size_t count, uint32_t code);
 /* Writes the lower case of a character, in at most two. Returns their number. */
 int th_unicode_lower(uint32_t code, uint32_t lower[2]);
 /* Returns the general category of a character in Unicode 16.0, from 0 to TH_CATEGORIES - 1. Of the characters that 15.0

@@ -4,11 +4,9 @@
 #ifndef TH_MODELS_TEXT_UNICODE_NORMAL_CHARACTERS_H
 #define TH_MODELS_TEXT_UNICODE_NORMAL_CHARACTERS_H
 
-#include <stdint.h>
+#include "models/text/unicode.h"
 
-static const struct {
-    uint32_t first, last;
-} th_normal_characters[] = {
+static const th_code_range th_normal_characters[] = {
     {0xa0, 0x374},      {0x37a, 0x37e},     {0x384, 0x38a},     {0x38c, 0x38c},     {0x38e, 0x390},
     {0x3aa, 0x4f9},     {0x587, 0x587},     {0x591, 0x5c7},     {0x610, 0x61a},     {0x622, 0x6ed},
     {0x711, 0x74a},     {0x7a6, 0x7b0},     {0x7eb, 0x7f3},     {0x816, 0x82d},     {0x859, 0x85b},
