@@ -38,7 +38,7 @@ typedef struct th_language_model_options {
     bool bidirectional;                 /* each token attends to all tokens of its sequence (BERT) */
     int64_t token_types;                /* rows of type_embedding, which adds a row for each token's type (BERT);
                                            0: none */
-    bool input_norm;                    /* a norm like those of the blocks normalizes the embeddings (BERT) */
+    bool input_norm;                    /* a norm of the blocks' kind normalizes the embeddings (BERT) */
     double dropout;                     /* in training, on the embedding and at the end of every branch; 0 <= p < 1 */
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));

@@ -17,8 +17,8 @@ typedef enum th_pooling_kind {
     TH_POOL_LAST              /* x[n - 1] */
 } th_pooling_kind;
 
-/* Pools x (B, T, E) -> (B, E). lengths (B) int32/int64: the number n of tokens in each sequence, in [1, T]; the rows
- * behind them are padding, have no effect and get no gradient, and must be finite. NULL: T. Errors: TH_ERROR_SHAPE,
+/* Pools x (B, T, E) -> (B, E). lengths (B) int32/int64: the number n of tokens in each sequence, in [1, T]. The rows
+ * behind them are padding: they must be finite, have no effect and get no gradient. NULL: T. Errors: TH_ERROR_SHAPE,
  * TH_ERROR_TYPE, TH_ERROR_INDEX for a length outside [1, T], TH_ERROR_ARGUMENT for an unknown kind. */
 TH_API th_tensor *th_pooling(th_tensor *x, th_tensor *lengths, th_pooling_kind kind);
 

@@ -55,7 +55,8 @@ static int64_t block_columns(const th_product_plan *p)
     return round_up(th_larger(TH_BLOCK_NUMBERS, th_dtype_numbers(p->product.b_storage)), p->multiply.columns);
 }
 
-/* Returns the columns of B that a task packs at a time: at least those of a loaded block, whose scales are read once. */
+/* Returns the columns of B that a task packs at a time. They are at least the columns of a loaded block, so that its
+ * scales are read once. */
 static int64_t columns_packed_together(const th_product_plan *p)
 {
     const int64_t few = TASK_PACK_PANELS * p->multiply.columns;

@@ -81,7 +81,7 @@ TH_INLINE part_bytes nibbles_of(const uint8_t *from)
 TH_INLINE part_bytes fifth_bits(const uint8_t *bits)
 {
     typedef uint64_t part_longs __attribute__((vector_size(PART)));
-    const uint64_t copies = UINT64_C(0x0101010101010101); /* of a byte, each of which keeps one bit */
+    const uint64_t copies = UINT64_C(0x0101010101010101); /* of a byte; each copy keeps one bit */
     const part_longs bytes = {bits[0] * copies, bits[1] * copies, bits[2] * copies, bits[3] * copies};
     const part_bytes bit = (part_bytes)(UINT64_C(0x8040201008040201) - (part_longs){0});
     return (part_bytes)(((part_bytes)bytes & bit) == bit) & 16;
