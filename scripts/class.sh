@@ -1,7 +1,8 @@
 #!/bin/sh
 # class.sh [OPTION...] [build|test [OPTION...]]: builds the core library and the class's engine as WebAssembly, with Debian's emscripten.
 #   build   (the default) makes teaching/class/class.html in the build: the class's page, one file that a browser opens from a folder. Also makes
-#           class.js beside it: the engine alone, for another page or for node, with the functions of teaching/class/engine.h
+#           class.js beside it: the engine alone, for another page or for node, with the functions of teaching/class/engine.h. Then
+#           node trains with this engine, compares the checksum, and marks every exercise
 #   test    the core's tests under node. OPTIONS go to ctest: class.sh test -R test_norms. tests/node.txt lists the tests that cannot
 #           run there, with reasons. Then trains the copy task and a small language model, and compares the checksums with the
 #           lines "unfused" of tests/checksums.txt. A terminal with TAPEHEAD_ISA=baseline TAPEHEAD_GEMM=native has the same
@@ -99,6 +100,7 @@ case $what in
 build)
     configure -DTAPEHEAD_TESTS=OFF
     cmake --build "$build" --parallel "$(nproc)" --target class_page
+    node "$here/teaching/class/test_engine.js" "$build/teaching/class/class.js"
     for name in class.js class.html; do
         print_written "$build/teaching/class/$name"
         printf '%s bytes, %s compressed\n' "$(wc -c <"$build/teaching/class/$name")" "$(gzip -9c "$build/teaching/class/$name" | wc -c)"

@@ -194,12 +194,13 @@ class First(browser.PageTest):
             if name in WALK:
                 self.assertFalse(self.find("#tour button[name=next]").is_enabled(), f"the tour does not wait at {name}")
                 time.sleep(0.3)
-                self.run_script(WALK[name])
+                self.run_script("window.pressed = document.querySelector('#tour button[name=next]');" + WALK[name])
             self.wait(f"step {name} of the tour", "!document.querySelector('#tour button[name=next]').disabled")
+            self.assertTrue(self.run_script("return !window.pressed || window.pressed.isConnected"), f"{name} replaces the button that a reader presses")
             box = self.run_script("const r = document.querySelector('#tour').getBoundingClientRect(); return [r.top, r.bottom, innerHeight]")
             self.assertTrue(0 <= box[0] and box[1] <= box[2], "the tour leaves the window")
             self.picture(f"tour_{label}_{step + 1:02}_{name}_done")
-            self.run_script("document.querySelector('#tour button[name=next]').click()")
+            self.run_script("window.pressed = null; document.querySelector('#tour button[name=next]').click()")
         self.assertFalse(self.find("#tour").is_displayed())
 
     def test_the_tour(self):

@@ -213,15 +213,20 @@ function formulas.block(text)
     return "<math display=\"block\"><mtable displaystyle=\"true\">" .. table.concat(rows) .. "</mtable></math>"
 end
 
--- Returns a word with an index or an exponent, such as "q_td," or "∂a_i/∂s_j" or "β1^t" or "exp(z_k)", as MathML; nil for another word.
+-- Returns a word with an index or an exponent as MathML, such as "q_td," or "−a_j" or "∂a_i/∂s_j" or "β1^t" or "10000^(−2i/D)" or
+-- "exp(z_k)"; nil for another word.
 function formulas.word(text)
     local name, argument, rest = text:match("^(%a+)(%b())([.,;:)]*)$")
     if FUNCTIONS[name] then return "<math>" .. sequence(name .. argument) .. "</math>" .. escape(rest) end
-    local before, body, after = text:match("^(%(*)(.-)([.,;:)]*)$")
-    local first = characters(body)[1]
-    local base = body:match("^(%a+)_[%w(]") or body:match("^∂(%a+)_%w") or body:match("^(Σ)_%w") or
-        is_greek(first) and body:match("^" .. first .. "%d*[_^][%w(]") and first
-    if not base or not (base == "Σ" or base == first or name_of(base)) or FUNCTIONS[base] then return nil end
+    local before, body, after = text:match("^(%(*)(.-)([.,;:]*)$")
+    while body:match("%)$") and select(2, body:gsub("%)", "")) > select(2, body:gsub("%(", "")) do -- a parenthesis of the sentence
+        body, after = body:sub(1, -2), ")" .. after
+    end
+    local unsigned = body:gsub("^−", "")
+    local first = characters(unsigned)[1]
+    local base = unsigned:match("^(%a+)_[%w(]") or unsigned:match("^∂(%a+)_%w") or unsigned:match("^∂(%a)/∂%a_%w") or
+        unsigned:match("^(Σ)_%w") or unsigned:match("^(%d+)^%b()$") or is_greek(first) and unsigned:match("^" .. first .. "%d*[_^][%w(]") and first
+    if not base or not (base == "Σ" or base == first or base:match("^%d") or name_of(base)) or FUNCTIONS[base] then return nil end
     return escape(before) .. "<math>" .. sequence(body) .. "</math>" .. escape(after)
 end
 

@@ -178,14 +178,27 @@ class Tour {
         return step.does && !step.done(this) ? [step.does] : null;
     }
 
-    /* Shows the present step again if the page has changed. */
+    /* Shows what has changed in the present step. The buttons stay, because the reader may be pressing one. */
     refresh() {
-        if (!this.panel.hidden && this.step >= 0 && this.stateOf(TOUR[this.step]) !== this.state)
+        if (this.panel.hidden || this.step < 0)
+            return;
+        if (this.choicesOf(TOUR[this.step]).length !== this.panel.querySelectorAll(".choices button").length)
             this.show();
+        else
+            this.showAnswer();
     }
 
-    stateOf(step) {
-        return JSON.stringify([step.name, this.waitsFor(step), step.says && !this.waitsFor(step) ? step.says(this) : null]);
+    /* Says what the step waits for, or what it reveals. */
+    showAnswer() {
+        const step = TOUR[this.step], waits = this.waitsFor(step);
+        const texts = waits ? [waits] : [...(step.ask ? [step.reveal(this)] : []), ...(step.does ? [["tour.done"]] : []), ...(step.says ? step.says(this) : [])];
+        const state = JSON.stringify([step.name, texts]);
+        if (state === this.state)
+            return;
+        this.state = state;
+        sayAll(this.panel.querySelector(".said"), texts);
+        showTexts(this.panel);
+        setDisabled(buttonOf(this.panel, "next"), Boolean(waits));
     }
 
     answer(i) {
@@ -195,31 +208,32 @@ class Tour {
         this.panel.querySelector("[name=next]")?.focus({ preventScroll: true });
     }
 
-    /* Creates the choices of a question. */
+    /* Returns the choices of a question, as lists of a key and values. */
+    choicesOf(step) {
+        const choices = typeof step.ask === "function" ? step.ask(this) : step.ask;
+        return (choices || []).map((choice) => [choice].flat());
+    }
+
     makeChoices(step) {
-        const choices = (typeof step.ask === "function" ? step.ask(this) || [] : step.ask).map((choice) => [choice].flat());
         const answer = this.answers[step.name];
-        return make("div", { class: "choices", role: "group", "data-label": "tour.choices" }, choices.map(([key, values], i) =>
+        return make("div", { class: "choices", role: "group", "data-label": "tour.choices" }, this.choicesOf(step).map(([key, values], i) =>
             makeText("button", key, values, { type: "button", "data-key": `choice ${i}`, "aria-pressed": String(answer === i), click: () => this.answer(i) })));
     }
 
     show() {
-        const step = TOUR[this.step], waits = this.waitsFor(step);
-        this.state = this.stateOf(step);
-        const last = this.step === TOUR.length - 1;
-        const said = make("p", { class: "said", role: "status" });
-        sayAll(said, waits ? [waits] : [...(step.ask ? [step.reveal(this)] : []), ...(step.does ? [["tour.done"]] : []), ...(step.says ? step.says(this) : [])]);
+        const step = TOUR[this.step], last = this.step === TOUR.length - 1;
         replaceChildren(this.panel,
             makeText("button", "tour.close", null, { type: "button", class: "close", name: "close", "data-key": "tour close", click: () => this.close() }),
             makeText("p", "tour.count", { step: this.step + 1, all: TOUR.length }, { class: "note" }),
             makeText("h2", `tour.${step.name}.title`, null, { tabindex: -1, "data-key": "tour title" }),
             makeText("p", `tour.${step.name}`),
             step.ask ? this.makeChoices(step) : null,
-            said,
+            make("p", { class: "said", role: "status" }),
             make("div", { class: "buttons" },
                 makeText("button", "tour.back", null, { type: "button", name: "previous", "data-key": "tour back", disabled: this.step === 0, click: () => this.goTo(this.step - 1) }),
                 makeText("button", last ? "tour.finish" : "tour.next", null, { type: "button", name: "next", class: "main", "data-key": "tour next",
-                    disabled: Boolean(waits), click: () => (last ? this.finish() : this.goTo(this.step + 1)) })));
-        showTexts(this.panel);
+                    click: () => (last ? this.finish() : this.goTo(this.step + 1)) })));
+        this.state = null;
+        this.showAnswer();
     }
 }
