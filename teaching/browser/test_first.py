@@ -28,12 +28,13 @@ return Math.max(...[...document.querySelectorAll("#train canvas.heat")].map((can
 }));
 """
 
-# Returns the texts that are not in texts.json. In the language "marked" each text of the file stands between ⟦ and ⟧.
+# Returns the texts that are not in texts.json, and those without a value: {cols}. In the language "marked" each text of the file stands
+# between ⟦ and ⟧.
 UNMARKED = r"""
 const found = [];
 const check = (text, where) => {
     const rest = text.replace(/⟦[^⟦⟧]*(⟦[^⟦⟧]*⟧[^⟦⟧]*)*⟧/g, "");
-    if (/\p{L}{2,}/u.test(rest))
+    if (/\p{L}{2,}/u.test(rest) || /\{\w+\}/.test(text))
         found.push(`${where}: ${rest.trim()}`);
 };
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

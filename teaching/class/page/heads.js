@@ -39,7 +39,7 @@ class HeadMaps {
             hover: (i, j) => this.mark(h, i, j, tokens, sequence), leave: () => this.leave(),
         }));
         this.boxes.forEach((box, h) => {
-            label(box, "heads.map", { head: h, rows: n, columns: T });
+            label(box, "heads.map", { head: h, rows: n, cols: T });
             box.removeAttribute("aria-roledescription");
         });
         this.row.replaceChildren(...this.boxes.map((box, h) => make("figure", { class: "head" },
