@@ -18,11 +18,12 @@
 
 #include "tapehead/cache.h"
 #include "tapehead/layers.h"
+#include "tapehead/pooling.h"
 #include "tapehead/transformer_block.h"
 
 #include "tapehead/language_model.h"
 #include "tapehead/lora.h"
-#include "tapehead/pooling.h"
+#include "tapehead/losses.h"
 #include "tapehead/transformer.h"
 
 /* training, also with several processes */

@@ -5,7 +5,7 @@
  *
  *     transformers.AutoModelForCausalLM.from_pretrained(folder)
  *
- * gives the same logits (AutoModelForMaskedLM or AutoModel for BERT). th_tokenizer_load and th_tokenizer_save handle the tokenizer in such a folder. Errors are
+ * gives the same logits (for BERT: the class that config.json names, such as AutoModelForSequenceClassification). th_tokenizer_load and th_tokenizer_save handle the tokenizer in such a folder. Errors are
  * TH_ERROR_FILE: for files that are damaged or cannot be read, and for features that this library does not have. No
  * setting that changes a result is ignored.
  *
@@ -33,6 +33,12 @@ typedef struct th_folder_load_options {
     bool no_mapping; /* of a frozen model, all parameters are copies of the file */
     const th_language_model_options *model; /* NULL: as config.json says; otherwise as th_pretrained_options sets them,
                                                with other dropout and recompute */
+    /* NULL; otherwise the model has this head instead of the classifier or head of the folder. kind, labels, label_names,
+     * problem and dropout count; the family decides about the rest. Parameters of the head that the folder has in the
+     * same shape are read, such as BERT's pooler. The others are new: weights are N(0, 0.02^2), biases 0. In transformers,
+     * AutoModelForSequenceClassification.from_pretrained(folder, num_labels = ...) does this. Excludes .frozen, .stored,
+     * .type and GGUF files. */
+    const th_head_options *head;
 } th_folder_load_options;
 /* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model has its weights
  * only in their final type: the peak of memory is the model and one tensor.

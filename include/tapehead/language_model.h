@@ -3,6 +3,7 @@
 #ifndef TAPEHEAD_LANGUAGE_MODEL_H
 #define TAPEHEAD_LANGUAGE_MODEL_H
 
+#include "tapehead/pooling.h"
 #include "tapehead/transformer_block.h"
 
 TH_BEGIN_DECLS
@@ -26,6 +27,39 @@ typedef struct th_initialization_options {
     bool zero_classifier;       /* classifier.weight is 0, so that all tokens begin with the same probability (Fixup) */
 } th_initialization_options;
 
+/* What a head computes instead of the logits of a vocabulary. L labels. */
+typedef enum th_head_kind {
+    TH_HEAD_NONE,     /* the model has no head */
+    TH_HEAD_SEQUENCE, /* logits (B, L) of each sequence: classification, regression */
+    TH_HEAD_TOKENS,   /* logits (B, T, L) of each token: tagging */
+    TH_HEAD_SPANS     /* logits (B, T, 2) of each token: whether an answer begins there, and whether it ends there */
+} th_head_kind;
+
+/* The loss of a sequence's labels. */
+typedef enum th_problem {
+    TH_PROBLEM_BY_TARGETS, /* regression if L is 1; otherwise integer targets are one label, floating ones several */
+    TH_PROBLEM_ONE_LABEL,
+    TH_PROBLEM_SEVERAL_LABELS,
+    TH_PROBLEM_REGRESSION
+} th_problem;
+
+/* A head. x: hidden states (B, T, E), or their th_pooling (B, E) with TH_HEAD_SEQUENCE.
+ *
+ *   x = activation(transform(drop(x)))       with transform; drop only with input_dropout
+ *   logits = output(drop(x)) */
+typedef struct th_head_options {
+    th_head_kind kind;
+    int64_t labels;                 /* L; of TH_HEAD_SPANS: 2, or 0 */
+    const char *const *label_names; /* [labels] UTF-8, different from each other; NULL: LABEL_0, LABEL_1 ... The model
+                                       copies them */
+    th_problem problem;             /* of TH_HEAD_SEQUENCE */
+    th_pooling_kind pooling;        /* of TH_HEAD_SEQUENCE */
+    bool transform;                 /* a layer (E, E) before the output (BERT, RoBERTa, DistilBERT) */
+    th_activation activation;       /* of the transform */
+    bool input_dropout;             /* dropout also before the transform (RoBERTa) */
+    double dropout;                 /* 0: th_language_model_options.dropout, or none with TH_HEAD_SPANS */
+} th_head_options;
+
 /* Options of th_language_model_new. */
 typedef struct th_language_model_options {
     int64_t vocabulary, length, width, heads, layers; /* all must be given; length: the largest number of tokens in a
@@ -35,6 +69,7 @@ typedef struct th_language_model_options {
     bool classifier_bias;               /* the classifier has a bias (Phi-2, BERT) */
     bool classifier_transform;          /* the classifier's input is norm(activation(transform(x))) (BERT) */
     bool no_classifier;                 /* the model ends with the hidden states */
+    th_head_options head;               /* replaces the classifier */
     bool bidirectional;                 /* each token attends to all tokens of its sequence (BERT) */
     int64_t token_types;                /* rows of type_embedding, which adds a row for each token's type (BERT);
                                            0: none */
@@ -86,7 +121,7 @@ typedef struct th_language_model_options {
  *    .block = {.post_norm = true, .activation = TH_GELU, .eps = 1e-12}}
  *
  * Its targets are the tokens behind masks, and TH_IGNORE elsewhere. With no_classifier it is the encoder of a sentence
- * embedding.
+ * embedding. With a head it is a classifier: the head's logits replace those of the vocabulary.
  *
  * The row of a pair is h(p, t) = p V + t if V^2 < R, so that no pairs share a row. Otherwise it is a hash, ((36313 t) xor
  * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
@@ -96,15 +131,17 @@ typedef struct th_language_model_options {
  * type_embedding.weight (token_types, E), input_norm.weight and input_norm.bias, layers.0 ... (blocks), norm.weight and
  * norm.bias (pre-norm only, because post-norm blocks end with a norm), transform.weight (E, E), transform.bias,
  * transform_norm.weight and transform_norm.bias (classifier_transform), classifier.weight (V, E) (untied),
- * classifier.bias (V) (classifier_bias and untied) or classifier_bias (V) (classifier_bias and tied).
+ * classifier.bias (V) (classifier_bias and untied) or classifier_bias (V) (classifier_bias and tied),
+ * head.transform.weight (E, E), head.transform.bias, head.output.weight (L, E), head.output.bias (head).
  *
  * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
  * biases 0, norms 1 (0 with block.unit_offset), bigram_embedding.weight 0.
  *
  * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V), or
- * hidden states (B, T, E) with no_classifier.
+ * hidden states (B, T, E) with no_classifier, or the head's logits.
  *
- * Errors (TH_ERROR_ARGUMENT): no_classifier with untied, classifier_bias or classifier_transform. */
+ * Errors (TH_ERROR_ARGUMENT): no_classifier or a head, with untied, classifier_bias or classifier_transform, or with each
+ * other; names of labels that are equal or not UTF-8. */
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);
 
 /* Options of th_language_model_logits. */
@@ -122,7 +159,8 @@ typedef struct th_language_model_logits_options {
 } th_language_model_logits_options;
 /* Returns the logits (B, T, V) of tokens (B, T), as th_module_forward does, for tokens at any positions. Each token
  * attends to the tokens before it in the tensor; with a cache, to all tokens at positions up to its own. A bidirectional
- * model has no cache, and attends to all tokens. options may be NULL. */
+ * model has no cache, and attends to all tokens. With a head, returns its logits. TH_HEAD_SEQUENCE pools each row up to
+ * its length, so it excludes .documents and .rows (TH_ERROR_ARGUMENT). options may be NULL. */
 TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
                                            const th_language_model_logits_options *options);
 
@@ -134,7 +172,8 @@ TH_API th_tensor *th_language_model_hidden_states(th_module *model, th_tensor *t
 /* Returns th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar. targets (B, T): targets[b, t]
  * is the token that follows tokens[b, t]. Classifier and loss run as one operation (th_dense_cross_entropy), which
  * holds only a chunk of the logits at a time; they run as separate operations if fusion is off. With logit_soft_cap or
- * classifier_bias, these operations run chunk by chunk, and backward computes the logits again. */
+ * classifier_bias, these operations run chunk by chunk, and backward computes the logits again. With a head:
+ * th_head_loss of the logits. */
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 
@@ -144,8 +183,22 @@ TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th
 TH_API th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                                 th_tensor *documents, const th_cross_entropy_options *options);
 
-/* Returns the options of a model, with defaults filled in for the block's sizes and the dropout rates. They and
- * other_layers live as long as the model. NULL, without an error, for any other module. */
+/* Returns the loss of a head's logits, a scalar, as transformers computes it. options may be NULL; they are those of the
+ * cross entropy.
+ *
+ *   kind                                  targets                               loss
+ *   TH_HEAD_SEQUENCE, one label           (B) integers                          th_cross_entropy
+ *   TH_HEAD_SEQUENCE, several labels      (B, L) floating, 0 or 1               th_binary_cross_entropy
+ *   TH_HEAD_SEQUENCE, regression          (B, L) floating; also (B) if L is 1   th_mse
+ *   TH_HEAD_TOKENS                        (B, T) integers                       th_cross_entropy
+ *   TH_HEAD_SPANS                         (B, 2) integers: first, last token    the mean of two th_cross_entropy over T
+ *
+ * Errors: TH_ERROR_ARGUMENT for a model without a head, TH_ERROR_SHAPE and TH_ERROR_TYPE for other targets. */
+TH_API th_tensor *th_head_loss(const th_module *model, th_tensor *logits, th_tensor *targets,
+                               const th_cross_entropy_options *options);
+
+/* Returns the options of a model, with defaults filled in for the block's sizes and the dropout rates. They,
+ * other_layers and head.label_names live as long as the model. NULL, without an error, for any other module. */
 TH_API const th_language_model_options *th_language_model_options_of(const th_module *model);
 
 /* -- with the caller's line -- */
@@ -154,6 +207,7 @@ TH_API const th_language_model_options *th_language_model_options_of(const th_mo
 #define th_language_model_logits(...) TH_AT(th_language_model_logits(__VA_ARGS__))
 #define th_language_model_hidden_states(...) TH_AT(th_language_model_hidden_states(__VA_ARGS__))
 #define th_language_model_packed_loss(...) TH_AT(th_language_model_packed_loss(__VA_ARGS__))
+#define th_head_loss(...) TH_AT(th_head_loss(__VA_ARGS__))
 #define th_language_model_loss(...) TH_AT(th_language_model_loss(__VA_ARGS__))
 #endif
 

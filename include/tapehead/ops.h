@@ -135,6 +135,7 @@ TH_API th_tensor *th_cos(th_tensor *x);                         /* cosine of rad
 TH_API th_tensor *th_abs(th_tensor *x);                         /* |x|; gradient 0 at 0 */
 TH_API th_tensor *th_tanh(th_tensor *x);                        /* hyperbolic tangent */
 TH_API th_tensor *th_sigmoid(th_tensor *x);                     /* 1 / (1 + e^-x) */
+TH_API th_tensor *th_softplus(th_tensor *x);                    /* log(1 + e^x), without overflow */
 TH_API th_tensor *th_relu(th_tensor *x);                        /* max(x, 0); gradient 0 at 0 */
 TH_API th_tensor *th_relu_squared(th_tensor *x);                /* max(x, 0)² (So et al. 2021); gradient 2 max(x, 0) */
 TH_API th_tensor *th_gelu(th_tensor *x);                        /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
@@ -451,6 +452,7 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_tanh(...) TH_AT(th_tanh(__VA_ARGS__))
 #define th_sigmoid(...) TH_AT(th_sigmoid(__VA_ARGS__))
 #define th_relu(...) TH_AT(th_relu(__VA_ARGS__))
+#define th_softplus(...) TH_AT(th_softplus(__VA_ARGS__))
 #define th_relu_squared(...) TH_AT(th_relu_squared(__VA_ARGS__))
 #define th_gelu(...) TH_AT(th_gelu(__VA_ARGS__))
 #define th_gelu_tanh(...) TH_AT(th_gelu_tanh(__VA_ARGS__))

@@ -18,7 +18,8 @@ typedef enum th_activation {
     TH_GELU,
     TH_RELU,
     TH_SILU,
-    TH_RELU_SQUARED
+    TH_RELU_SQUARED,
+    TH_TANH
 } th_activation;
 
 /* The norm of a block. */

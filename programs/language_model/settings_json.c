@@ -87,7 +87,7 @@ const program_option derived_settings[] = {
     {"model.block.parallel", .flag = &MODEL.block.parallel},
     {"model.block.shared_norm", .flag = &MODEL.block.shared_norm},
     {"model.block.branch_scale", REAL(block.branch_scale)},
-    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_RELU_SQUARED},
+    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_TANH},
     {"model.block.norm", .integer = &norm, .low = 0, .high = TH_RMS_NORM},
     {"model.block.unit_offset", .flag = &MODEL.block.unit_offset},
     {"model.block.dropout", RATE(block.dropout)},

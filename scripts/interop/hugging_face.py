@@ -257,6 +257,8 @@ BERT_NAMES = {
 }
 
 RENAMED = [
+    (r"^(classifier|qa_outputs)\.", "head.output."),
+    (r"^bert\.pooler\.dense\.", "head.transform."),
     (r"^bert\.encoder\.layer\.", "layers."),
     (r"^bert\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
     (r"^bert\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
@@ -593,6 +595,99 @@ def compare_minicpm(c, folder):
                 c.check("minicpm exported as granite", again.config.model_type == "granite", again.config.model_type)
 
 
+# -- heads --
+
+NAMES = {0: "good \"é\"", 1: "bad", 2: "neither"}
+HEADS = {  # our kind of head and the names of labels: a class, and its fields
+    "sequence": (transformers.AutoModelForSequenceClassification, dict(id2label=NAMES)),
+    "several": (transformers.AutoModelForSequenceClassification, dict(id2label=NAMES)
+                | dict(problem_type="multi_label_classification", classifier_dropout=0.3)),
+    "regression": (transformers.AutoModelForSequenceClassification, dict(num_labels=1)),
+    "tokens": (transformers.AutoModelForTokenClassification, dict(id2label=NAMES)),
+    "spans": (transformers.AutoModelForQuestionAnswering, {}),
+}
+
+
+def head_targets(kind, tokens):
+    """Returns the targets, and the arguments for transformers."""
+    batch, length = tokens.shape
+    if kind == "spans":
+        ends = torch.randint(length, (batch, 2))
+        return ends, dict(start_positions=ends[:, 0], end_positions=ends[:, 1])
+    labels = {
+        "sequence": torch.randint(3, (batch,)),
+        "several": torch.randint(2, (batch, 3)).double(),
+        "regression": torch.randn(batch).double(),
+        "tokens": torch.randint(3, tokens.shape),
+    }[kind]
+    return labels, dict(labels=labels)
+
+
+def compare_head(c, folder, kind, model, dtype, automatic):
+    """Compares a padded batch with types of tokens, its loss and its gradients, and the export."""
+    config = model.config
+    logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
+    model = model.to(getattr(torch, dtype))
+    tokens, lengths = torch.randint(config.vocab_size, (3, 11)), torch.tensor([11, 4, 7])
+    mask = torch.arange(11) < lengths[:, None]
+    types = torch.randint(config.type_vocab_size, tokens.shape)
+    targets, labels = head_targets(kind, tokens)
+    if kind == "tokens":
+        targets[~mask] = -100
+    if targets.is_floating_point():
+        targets = targets.to(getattr(torch, dtype))
+        labels = dict(labels=targets)
+    model.zero_grad()
+    with all_in(dtype, model):
+        outputs = model(tokens, attention_mask=mask.long(), token_type_ids=types, **labels)
+        outputs.loss.backward()
+    logits = outputs.logits if kind != "spans" else torch.stack((outputs.start_logits, outputs.end_logits), -1)
+    inputs = {"tokens": tokens, "lengths": lengths, "types": types, "targets": targets}
+    title, exported = f"head, {config.model_type} {kind} {dtype}", folder / "exported"
+    ours = c.program("head", folder / "saved", dtype, exported, inputs=inputs)
+    rows = mask if kind == "tokens" else slice(None)  # our rows of padding are undefined
+    c.close(f"{title}: logits", logits_limit, ours.pop("logits")[rows], logits[rows])
+    c.close(f"{title}: loss", loss_limit, ours.pop("loss"), outputs.loss)
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, config).items()}
+    if kind == "spans":  # a softmax over tokens does not see what is added to all of them: these gradients are 0
+        for name in ("head.output.bias", f"layers.{config.num_hidden_layers - 1}.norm2.bias"):
+            zero = max(abs(ours.pop(f"gradient.{name}")).max(), theirs.pop(f"gradient.{name}").abs().max())
+            c.check(f"{title}: the gradients of biases of all tokens are 0", zero < gradient_limit, zero)
+    c.all_close(f"{title}: gradients", gradient_limit, ours, theirs)
+    again, info = automatic.from_pretrained(exported, output_loading_info=True)
+    c.check(f"{title}: transformers loads the export", not any(info.values()), info if any(info.values()) else "")
+    same = all(torch.equal(value.to(getattr(torch, dtype)), model.state_dict()[key])
+               for key, value in again.state_dict().items())
+    c.check(f"{title}: the export has the same weights", same)
+    labels = again.config.id2label == config.id2label and again.config.label2id == {
+        name: label for label, name in config.id2label.items()}
+    c.check(f"{title}: the export has the same labels", labels)
+    problem = json.loads((folder / "saved" / "config.json").read_text()).get("problem_type")
+    c.check(f"{title}: the export has the same problem", again.config.problem_type == problem)
+
+
+def compare_heads(c, folder):
+    for family in ("bert",):
+        for kind, (automatic, fields) in HEADS.items():
+            config = {key: value for key, value in (MODELS[family] | fields).items() if key != "model_type"}
+            torch.manual_seed(len(kind))
+            model = automatic.from_config(transformers.AutoConfig.for_model(family, **config))
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter, 0, 0.2)
+            model.eval().save_pretrained(folder / "saved")
+            for dtype in LIMITS:
+                compare_head(c, folder, kind, model, dtype, automatic)
+        # a new head on the encoder of a masked language model
+        make(MODELS[family]).save_pretrained(folder / "saved")
+        c.program("head", folder / "saved", "float32", folder / "exported", 2, *NAMES.values())
+        model = transformers.AutoModelForTokenClassification.from_pretrained(folder / "exported")
+        c.check(f"head, {family}: a new head has its names", model.config.id2label == NAMES)
+        base = transformers.AutoModel.from_pretrained(folder / "saved", add_pooling_layer=False).state_dict()
+        same = all(torch.equal(value, base[key]) for key, value in model.base_model.state_dict().items())
+        c.check(f"head, {family}: a new head keeps the encoder", same)
+
+
 def compare_trained(c, folder):
     """Trains and exports a model with programs/language_model. transformers loads it with its tokenizer and writes the
     same text; the example continues training from the export."""
@@ -628,6 +723,7 @@ def compare(c):
         compare_pictures(c, folder)
         compare_minicpm(c, folder)
         compare_export_roundtrip(c, folder)
+        compare_heads(c, folder)
         compare_trained(c, folder)
 
 

@@ -7,6 +7,7 @@
 
 #include "nn/bigram.h"
 #include "nn/first_block.h"
+#include "nn/head.h"
 #include "nn/layers.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
@@ -24,6 +25,7 @@ typedef struct language_model {
     th_module *transform, *transform_norm; /* or NULL */
     th_tensor *classifier;                 /* (V, E): the embedding's weight unless untied; NULL: none */
     th_tensor *classifier_bias;            /* (V), or NULL */
+    th_module *head;                       /* or NULL */
     th_module *output;                     /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
@@ -153,8 +155,21 @@ static bool runs_output_module(const language_model *l)
            (th_module_is_replaced(l->output) || th_lora_is_active(((const th_dense_layer *)l->output)->lora));
 }
 
+static th_tensor *logits_of_head(const language_model *l, th_tensor *tokens,
+                                 const th_language_model_logits_options *given)
+{
+    if (l->options.head.kind == TH_HEAD_SEQUENCE && (given->documents || given->rows)) {
+        th_fail(l->base.ctx, TH_ERROR_ARGUMENT, l->base.type,
+                "the head pools one sequence in each row: .documents and .rows must be NULL");
+        return NULL;
+    }
+    return th_head_logits(l->head, any_hidden_states(l, tokens, given), given->lengths);
+}
+
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
+    if (l->head)
+        return logits_of_head(l, tokens, given);
     th_tensor *x = classifier_input(l, tokens, given);
     th_tensor *logits = runs_output_module(l)
                             ? th_module_forward(l->output, x)
@@ -199,7 +214,7 @@ static bool begin_with_classifier(th_module *model, const char *operation)
 {
     if (!begin_function(model, operation))
         return false;
-    if (((const language_model *)model)->classifier)
+    if (((const language_model *)model)->classifier || ((const language_model *)model)->head)
         return true;
     th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
             "the model has no classifier: call th_language_model_hidden_states");
@@ -230,6 +245,8 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 {
     const th_language_model_logits_options given = {.documents = documents};
     const double cap = l->options.logit_soft_cap;
+    if (l->head)
+        return th_head_loss(&l->base, logits_of(l, tokens, &given), targets, options);
     if (!th_has_fusion(l->base.ctx) || runs_output_module(l))
         return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
     th_tensor *x = classifier_input(l, tokens, &given);
@@ -315,6 +332,13 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         return th_fail(
             ctx, TH_ERROR_ARGUMENT, type,
             "a model with .no_classifier has neither .untied nor .classifier_bias nor .classifier_transform");
+    if (o->head.kind != TH_HEAD_NONE &&
+        (o->no_classifier || o->untied || o->classifier_bias || o->classifier_transform))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "a head replaces the classifier: .no_classifier, .untied, .classifier_bias and "
+                       ".classifier_transform must be false");
+    if (th_head_check(ctx, type, &o->head) != TH_OK)
+        return ctx->error;
     if (o->token_types < 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "token_types = %lld must be positive, or 0 for none",
                        (long long)o->token_types);
@@ -352,6 +376,8 @@ static th_status initialize_weights(const language_model *l)
     if (l->transform && (th_draw_weight(th_module_find_parameter(l->transform, "weight"), inner) != TH_OK ||
                          th_fill(th_module_find_parameter(l->transform, "bias"), 0) != TH_OK))
         return l->base.ctx->error;
+    if (l->head && th_head_initialize(l->head, inner) != TH_OK)
+        return l->base.ctx->error;
     return l->options.untied ? th_draw_weight(l->classifier, draw_of(o, o->zero_classifier, o->deviation)) : TH_OK;
 }
 
@@ -360,6 +386,7 @@ static void release_options(th_module *m)
     th_language_model_options *o = &((language_model *)m)->options;
     th_score_options_release(m->ctx, &o->block.scores);
     th_score_options_release(m->ctx, &o->other_scores);
+    th_label_names_release(m->ctx, o->head.label_names, o->head.labels);
 }
 
 /* Copies the arrays of the options. The blocks have checked those that they use. */
@@ -369,6 +396,8 @@ static void copy_option_arrays(language_model *l)
         l->base.destroy = release_options;
         (void)th_score_options_own_arrays(l->base.ctx, &l->options.block.scores, l->base.type);
         (void)th_score_options_own_arrays(l->base.ctx, &l->options.other_scores, l->base.type);
+        l->options.head.label_names =
+            th_label_names_copy(l->base.ctx, l->base.type, l->options.head.label_names, l->options.head.labels);
     }
 }
 
@@ -383,6 +412,7 @@ static void fill_defaults(th_language_model_options *o)
         o->initialization.embedding_deviation = 0.02;
     if (o->initialization.deviation == 0 && !o->initialization.uniform)
         o->initialization.deviation = 0.02;
+    th_head_fill_defaults(&o->head, o->dropout);
     th_block_fill_defaults(&o->block, o->width, o->heads);
 }
 
@@ -446,7 +476,9 @@ static void add_members(language_model *l)
     add_blocks(l);
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
-    if (!o->no_classifier)
+    if (o->head.kind != TH_HEAD_NONE)
+        l->head = th_module_add(&l->base, "head", th_head_new(ctx, o->width, &o->head));
+    else if (!o->no_classifier)
         add_classifier(l);
 }
 

@@ -74,9 +74,11 @@ th_tensor *th_activate(th_tensor *x, th_activation activation)
     case TH_SILU:
         return th_silu(x);
     case TH_RELU_SQUARED:
+        return th_relu_squared(x);
+    case TH_TANH:
         break;
     }
-    return th_relu_squared(x);
+    return th_tanh(x);
 }
 
 /* Returns linear1(norm(x)), (.., T, mlp_width), and sets *gate to gate(norm(x)), or NULL. The scope releases the norm's
@@ -238,7 +240,7 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (o->head_width > INT64_MAX / 4 / heads)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%lld heads of width %lld are too wide", (long long)heads,
                        (long long)o->head_width);
-    if ((unsigned)o->activation > TH_RELU_SQUARED)
+    if ((unsigned)o->activation > TH_TANH)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown activation: %d", (int)o->activation);
     if ((unsigned)o->norm > TH_RMS_NORM)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown norm: %d", (int)o->norm);

@@ -94,6 +94,11 @@ static long double reference_silu(long double x)
     return x / (1 + expl(-x));
 }
 
+static long double reference_softplus(long double x)
+{
+    return fmaxl(x, 0) + log1pl(expl(-fabsl(x)));
+}
+
 typedef struct accuracy {
     const char *name;
     size_t entry; /* offset in th_kernels */
@@ -119,6 +124,7 @@ static const accuracy accuracies[] = {
     {ENTRY(cos), cosl, -DBL_MAX, DBL_MAX, M_PI_4, 1, 0},
     {ENTRY(sigmoid), reference_sigmoid, -745, 40, M_LN2 / 2, 1, 0},
     {ENTRY(silu), reference_silu, -40, 40, M_LN2 / 2, 2, 800 * 0x1p-1074},
+    {ENTRY(softplus), reference_softplus, -708, 40, M_LN2 / 2, 2, 0},
     {ENTRY(gelu), reference_gelu, -1, 1, 1, 2, 0},
     {ENTRY(gelu), reference_gelu, -39, 9, 1, 2, 48 * 0x1p-1074},
 };

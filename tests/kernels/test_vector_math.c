@@ -51,6 +51,11 @@ static double reference_silu(double x)
     return x / (1 + exp(-x));
 }
 
+static double reference_softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
 static double reference_relu(double x)
 {
     return x > 0 ? x : 0;
@@ -79,6 +84,7 @@ static const accuracy accuracies[] = {
     {ENTRY(gelu_tanh), reference_gelu_tanh, -3.0f, 50.0f, 1.0e-6, 1.5e-45},
     {ENTRY(gelu_tanh), reference_gelu_tanh, -50.0f, -3.0f, 0, 5e-8},
     {ENTRY(silu), reference_silu, -87.0f, 87.0f, 3.0e-7, 1.5e-45},
+    {ENTRY(softplus), reference_softplus, -87.0f, FLT_MAX, 3.0e-7, 0},
     {ENTRY(abs), fabs, -FLT_MAX, FLT_MAX, 0, 0},
     {ENTRY(relu), reference_relu, -FLT_MAX, FLT_MAX, 0, 0},
     {ENTRY(relu_squared), reference_relu_squared, -FLT_MAX, 1e19f, 6.0e-8, 1.5e-45},
@@ -213,6 +219,9 @@ static const special specials[] = {
     {ENTRY(silu), INFINITY, INFINITY},
     {ENTRY(silu), -1e30f, -0.0f},
     {ENTRY(silu), NAN, NAN},
+    {ENTRY(softplus), INFINITY, INFINITY},
+    {ENTRY(softplus), -INFINITY, 0.0f},
+    {ENTRY(softplus), NAN, NAN},
     {ENTRY(neg), 0.0f, -0.0f},
 };
 

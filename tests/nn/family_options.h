@@ -79,6 +79,7 @@ static const family families[] = {
      {SIZES, .block = {.kv_heads = 1, .scores = {.qk_norm_whole = true, .qk_norm_unit_offset = true}}}},
     {"embedding_scale, learned positions", {SIZES, .embedding_scale = 0.5}},
     {"logit_soft_cap, untied", {SIZES, .untied = true, .logit_soft_cap = 0.75}},
+    {"tanh", {SIZES, .block = {LLAMA_BLOCK, .activation = TH_TANH}}},
     {"relu_squared, gated", {SIZES, .block = {LLAMA_BLOCK, .activation = TH_RELU_SQUARED}}},
     {"embedding_norm, qk_norm_no_weight",
      {SIZES, .positions = TH_POSITIONS_NONE, .untied = true, .embedding_norm = true,

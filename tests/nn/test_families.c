@@ -195,6 +195,8 @@ static th_tensor *activated(th_tensor *x, th_activation activation)
 {
     if (activation == TH_RELU_SQUARED)
         return th_mul(x, th_relu(x));
+    if (activation == TH_TANH)
+        return th_tanh(x);
     return activation == TH_SILU ? th_mul(x, th_sigmoid(x)) : activation == TH_GELU ? th_gelu(x) : th_gelu_tanh(x);
 }
 
@@ -777,7 +779,7 @@ START_TEST(combinations_that_cannot_work_are_errors)
          "shared_norm is a norm before the branches: it cannot be combined with no_input_norm"},
         {{.branch_scale = -1}, "branch_scale = -1 must be a positive number, or 0 for none"},
         {{.branch_scale = INFINITY}, "branch_scale = inf must be"},
-        {{.activation = TH_RELU_SQUARED + 1}, "unknown activation: 5"},
+        {{.activation = TH_TANH + 1}, "unknown activation: 6"},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         assert_error(th_transformer_block_new(ctx, E, H, &blocks[i].options), TH_ERROR_ARGUMENT, blocks[i].words);

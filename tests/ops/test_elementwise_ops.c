@@ -80,6 +80,10 @@ static double one_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
 }
+static double one_softplus(double x)
+{
+    return log1p(exp(x));
+}
 static double one_relu(double x)
 {
     return x > 0 ? x : 0;
@@ -143,6 +147,7 @@ static const struct unary {
     {"clamp", clamp, one_clamp, -1, 1},
     {"tanh", th_tanh, tanh, -4, 4},
     {"sigmoid", th_sigmoid, one_sigmoid, -9, 9},
+    {"softplus", th_softplus, one_softplus, -40, 40},
     {"relu", th_relu, one_relu, -2, 2},
     {"relu_squared", th_relu_squared, one_relu_squared, -2, 2},
     {"gelu", th_gelu, one_gelu, -6, 6},

@@ -10,8 +10,8 @@
 #include "memory.h"
 #include "suite.h"
 
-/* Members without names, so that the compiler warns about an additional one. All are nonzero, except cross_attention,
- * which a language model does not have, and arrays, which another test restores. Static, so that padding bytes are zero. */
+/* Members without names, so that the compiler warns about an additional one. All are nonzero, except cross_attention
+ * and the head, which the program does not train, and arrays, which another test restores. Static, so that padding bytes are zero. */
 #define SCALING                                                                                                        \
     {                                                                                                                  \
         TH_ROTARY_LONGROPE, 11, 12, 13, 14, 15, 16, 17, 18, 19, true, NULL, NULL, 0                                    \
@@ -26,10 +26,10 @@
             true, true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true                                          \
     }
 static const bool other[5] = {true, false, false, true};
-#define ENCODER true, true, true, 24, true
+#define ENCODER true, true, true, {0}, true, 24, true
 #define MULTIPLIERS 0.125, 0.25, 18, 21, true, 23, 19
 static const th_language_model_options every = {
-    1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          true, ENCODER, true,
+    1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          true, ENCODER,
     MULTIPLIERS, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
 
 static void set_every(void)

@@ -353,6 +353,7 @@ static const struct entry {
     {"sin", put_nothing},
     {"slice", put_slice},
     {"softmax", put_input_axis},
+    {"softplus", put_nothing},
     {"sqrt", put_nothing},
     {"squeeze", put_squeezed_axis},
     {"stack", put_joined_axis},

@@ -257,6 +257,14 @@ def th_sigmoid_gradient(dy, x):
     return dy * sigmoid(x) * sigmoid(-x)
 
 
+def th_softplus(x):
+    return np.logaddexp(0, x)
+
+
+def th_softplus_gradient(dy, x):
+    return dy * sigmoid(x)
+
+
 def th_relu(x):
     return np.maximum(x, 0)
 

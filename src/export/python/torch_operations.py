@@ -143,6 +143,10 @@ def th_sigmoid(x):
     return torch.sigmoid(x)
 
 
+def th_softplus(x):
+    return torch.nn.functional.softplus(x, threshold=1e9)
+
+
 def th_relu(x):
     return torch.relu(x)
 

@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "nn/cache.h"
+#include "nn/head.h"
 #include "nn/lora.h"
 #include "nn/module.h"
 #include "nn/score_options.h"

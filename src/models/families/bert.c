@@ -42,6 +42,34 @@ static const th_tensor_name classifier[] = {
     {0},
 };
 
+static const th_tensor_name sequence_head[] = {
+    TH_NAME("head.transform.weight", "bert.pooler.dense.weight"),
+    TH_NAME("head.transform.bias", "bert.pooler.dense.bias"),
+    TH_NAME("head.output.weight", "classifier.weight"),
+    TH_NAME("head.output.bias", "classifier.bias"),
+    {0},
+};
+static const th_tensor_name token_head[] = {
+    TH_NAME("head.output.weight", "classifier.weight"),
+    TH_NAME("head.output.bias", "classifier.bias"),
+    {0},
+};
+static const th_tensor_name span_head[] = {
+    TH_NAME("head.output.weight", "qa_outputs.weight"),
+    TH_NAME("head.output.bias", "qa_outputs.bias"),
+    {0},
+};
+static const th_family_head heads[] = {
+    {"BertForSequenceClassification",
+     {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_TANH},
+     sequence_head,
+     "classifier_dropout"},
+    {"BertForTokenClassification", {.kind = TH_HEAD_TOKENS}, token_head, "classifier_dropout"},
+    {"BertForQuestionAnswering", {.kind = TH_HEAD_SPANS}, span_head, NULL},
+    {0},
+};
+static const char *const outputs[] = {"cls.", "classifier.", "qa_outputs.", NULL};
+
 static const th_family_field fields[] = {
     TH_LLAMA_SIZES(30522, 512, 768, 3072, 12, 12),
     {"type_vocab_size", TH_SIZE(token_types), .default_value = 2},
@@ -69,6 +97,8 @@ const th_family th_family_bert = {
     .embedding = "bert.embeddings.word_embeddings.weight",
     .classifier = "cls.predictions.decoder.weight",
     .ignored = ignored,
+    .outputs = outputs,
+    .heads = heads,
     .tensors = {projections, tensors, classifier},
     .fields = fields,
     .options = {.positions = TH_POSITIONS_LEARNED,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/config.h"
 #include "models/families/described.h"
 #include "models/families/family.h"
@@ -129,10 +130,10 @@ static void read_model(const th_config *c, const th_config *whole, th_foreign_co
         check_heads(c, family, o);
     if (th_failed(ctx))
         return;
-    if (!has_classifier(c, family)) {
-        o->no_classifier = true;
+    const bool has_head = th_head_read(c, family, o);
+    o->no_classifier = !has_head && !has_classifier(c, family);
+    if (has_head || o->no_classifier)
         o->untied = o->classifier_bias = o->classifier_transform = false;
-    }
     th_family_complete(family, o);
     th_layers_read(c, family, o);
     apply_dynamic_length(o, &o->block.scores.rotary_scaling);
@@ -196,5 +197,8 @@ th_status th_foreign_config_parse(th_context *ctx, const char *operation, const 
 
 void th_foreign_config_release(th_context *ctx, th_foreign_config *described)
 {
+    th_head_options *head = &described->options.head;
     th_layers_release(ctx, &described->options);
+    th_label_names_release(ctx, head->label_names, head->labels);
+    head->label_names = NULL;
 }

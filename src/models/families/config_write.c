@@ -85,19 +85,29 @@ static void put_token(th_writer *w, const char *key, int64_t token)
         th_put_null(w, key);
 }
 
+static const char *architecture_of(const th_family *family, const th_family_head *head,
+                                   const th_language_model_options *o)
+{
+    if (head)
+        return head->architecture;
+    return o->no_classifier && family->encoder_architecture ? family->encoder_architecture : family->architecture;
+}
+
 void th_foreign_config_write(FILE *file, const th_family *family, const th_language_model_options *options,
                              int64_t begin_token, int64_t end_token, const char *type)
 {
     th_writer w = {.file = file};
     th_language_model_options o = th_normal_options(options);
     o.length = positions_of(&o);
+    const th_family_head *head = th_family_head_find(family, o.head.kind);
     th_put_key(&w, "architectures");
-    fprintf(file, "[\"%s\"]",
-            o.no_classifier && family->encoder_architecture ? family->encoder_architecture : family->architecture);
+    fprintf(file, "[\"%s\"]", architecture_of(family, head, &o));
     th_put_text(&w, "model_type", family->model_type);
     for (const th_family_field *f = family->fields; f->key; f++)
         put_field(&w, f, &o);
     th_layers_write(&w, family, &o);
+    if (head)
+        th_head_write(&w, head, &o.head);
     put_token(&w, "bos_token_id", begin_token);
     put_token(&w, "eos_token_id", end_token);
     th_put_null(&w, "pad_token_id"); /* a default may be outside the vocabulary */

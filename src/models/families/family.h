@@ -142,6 +142,15 @@ typedef struct th_family_layers {
                               without layer_types only such layers have a window. 0: no such field */
 } th_family_layers;
 
+/* -- heads -- */
+
+typedef struct th_family_head {
+    const char *architecture;      /* in config.json. NULL ends a table */
+    th_head_options options;       /* of all such heads */
+    const th_tensor_name *tensors; /* a table */
+    const char *dropout_key;       /* NULL: head.dropout is 0 */
+} th_family_head;
+
 /* -- a family -- */
 
 typedef struct th_family {
@@ -153,6 +162,9 @@ typedef struct th_family {
     const char *encoder_architecture;  /* of models without a classifier; NULL: all models have one */
     const char *const *ignored;        /* beginnings of names, behind the prefix, whose tensors are not read; NULL ends
                                           the list. NULL: none */
+    const char *const *outputs;        /* such beginnings of the tensors of classifiers and heads. A new head replaces
+                                          all of them */
+    const th_family_head *heads;       /* a table, or NULL */
     const th_tensor_name *tensors[4];  /* tables; NULL: none */
     const th_family_field *fields;     /* a table */
     th_language_model_options options; /* of all models */
@@ -192,6 +204,19 @@ void th_layers_read(const th_config *c, const th_family *family, th_language_mod
 void th_layers_release(th_context *ctx, th_language_model_options *options);
 /* Writes the fields that describe the scores of all layers. options is normal (options.h). */
 void th_layers_write(th_writer *w, const th_family *family, const th_language_model_options *options);
+
+/* -- heads (heads.c) -- */
+
+/* Returns the family's head of a kind, or NULL. */
+const th_family_head *th_family_head_find(const th_family *family, th_head_kind kind);
+/* Replaces the classifier or head of a model by the family's head of given->kind, with the labels, names, problem and
+ * dropout of given. Names are not copied. TH_ERROR_ARGUMENT if the family has no such head. */
+th_status th_family_replace_head(th_context *ctx, const char *operation, const th_family *family,
+                                 const th_head_options *given, th_language_model_options *options);
+/* Sets options->head and returns true if config.json names a head. th_foreign_config_release releases the names. */
+bool th_head_read(const th_config *c, const th_family *family, th_language_model_options *options);
+/* Writes the fields of a head. */
+void th_head_write(th_writer *w, const th_family_head *family_head, const th_head_options *head);
 
 /* -- rotary positions in config.json: base, scaling, rotated part of a head (rotary_read.c, rotary_write.c) -- */
 

@@ -113,6 +113,7 @@ static const struct {
     {"silu", TH_SILU},
     {"swish", TH_SILU},
     {"relu2", TH_RELU_SQUARED},
+    {"tanh", TH_TANH},
 };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
@@ -142,7 +143,7 @@ static th_activation read_activation(const th_config *c, const char *key, const 
     th_activation value = TH_GELU_TANH;
     const char *name = th_config_string(c, key, default_value);
     if (!th_activation_find(name, &value))
-        th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu, relu2 and silu are", name);
+        th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu, relu2, silu and tanh are", name);
     return value;
 }
 

@@ -46,6 +46,18 @@ static void normalize_scores(th_score_options *s, const th_transformer_block_opt
         s->qk_norm_eps = 1e-5;
 }
 
+static void normalize_head(th_head_options *head)
+{
+    if (head->kind == TH_HEAD_NONE)
+        *head = (th_head_options){0};
+    if (head->kind == TH_HEAD_SPANS)
+        head->labels = 2;
+    if (head->kind != TH_HEAD_SEQUENCE)
+        head->pooling = TH_POOL_CLS;
+    if (!head->transform)
+        head->activation = TH_GELU_TANH;
+}
+
 th_language_model_options th_normal_options(const th_language_model_options *options)
 {
     th_language_model_options o = *options;
@@ -62,6 +74,7 @@ th_language_model_options th_normal_options(const th_language_model_options *opt
         o.logit_divisor = 1;
     if (b->branch_scale == 0)
         b->branch_scale = 1;
+    normalize_head(&o.head);
     normalize_scores(&b->scores, b);
     normalize_scores(&o.other_scores, b);
     return o;
@@ -86,6 +99,11 @@ static const member of_model[] = {
     MODEL(FLAG, classifier_bias),
     MODEL(FLAG, classifier_transform),
     MODEL(FLAG, no_classifier),
+    MODEL(CHOICE, head.kind),
+    MODEL(INTEGER, head.labels),
+    MODEL(CHOICE, head.pooling),
+    MODEL(FLAG, head.transform),
+    MODEL(CHOICE, head.activation),
     MODEL(FLAG, bidirectional),
     MODEL(INTEGER, token_types),
     MODEL(FLAG, input_norm),

@@ -19,7 +19,7 @@ typedef struct th_option_difference {
     double a, b;
 } th_option_difference;
 
-enum { TH_MAX_OPTIONS = 72 };
+enum { TH_MAX_OPTIONS = 80 };
 /* Writes the members that differ between normal options of models with the same sizes. Options that matter only in
  * training, and sizes that shapes of weights show, are not compared. Returns their number. */
 int th_options_compare(const th_language_model_options *a, const th_language_model_options *b,

@@ -116,20 +116,28 @@ static void add_view(listing *l, const th_tensor_name *n, const char *number, in
         t->heads = l->options->heads;
 }
 
-/* Adds every view of a parameter, or counts them. Returns their number. */
-static int add_parameter(listing *l, const th_parameter_iterator *p)
+/* Adds every view of a parameter that a table names, or counts them. Returns their number. */
+static int add_views(listing *l, const th_tensor_name *table, const th_parameter_iterator *p)
 {
     int found = 0;
+    for (const th_tensor_name *n = table; n && n->ours; n++) {
+        const char *number;
+        int digits;
+        if (!matches_pattern(n->ours, p->name, &number, &digits))
+            continue;
+        if (l->names)
+            add_view(l, n, number, digits, p);
+        found++;
+    }
+    return found;
+}
+
+static int add_parameter(listing *l, const th_parameter_iterator *p)
+{
+    const th_family_head *head = th_family_head_find(l->family, l->options->head.kind);
+    int found = add_views(l, head ? head->tensors : NULL, p);
     for (int i = 0; i < 4; i++)
-        for (const th_tensor_name *n = l->family->tensors[i]; n && n->ours; n++) {
-            const char *number;
-            int digits;
-            if (!matches_pattern(n->ours, p->name, &number, &digits))
-                continue;
-            if (l->names)
-                add_view(l, n, number, digits, p);
-            found++;
-        }
+        found += add_views(l, l->family->tensors[i], p);
     return found;
 }
 

@@ -1,4 +1,4 @@
-/* Writes JSON. The texts need no escapes: they are constants of this library. */
+/* Writes JSON. */
 #include "models/families/writer.h"
 
 #include <math.h>
@@ -39,6 +39,17 @@ void th_put_number(th_writer *w, const char *key, double value)
 {
     th_put_key(w, key);
     th_put_value(w, value);
+}
+
+void th_put_string(th_writer *w, const char *text)
+{
+    fputc('"', w->file);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c < 0x20)
+            fprintf(w->file, "\\u%04x", *c);
+        else
+            fprintf(w->file, "%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
+    fputc('"', w->file);
 }
 
 void th_put_value(th_writer *w, double value)

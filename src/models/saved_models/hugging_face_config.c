@@ -39,7 +39,7 @@ static void release_kept(th_context *ctx, void *kept)
 static th_status keep_arrays(th_context *ctx, const char *operation, th_foreign_config *read)
 {
     const th_language_model_options *o = &read->options;
-    if (o->block.scores.rotary_scaling.n_factors == 0 && o->other_layers == NULL)
+    if (o->block.scores.rotary_scaling.n_factors == 0 && o->other_layers == NULL && o->head.label_names == NULL)
         return TH_OK;
     th_foreign_config *kept = th_allocate(ctx, sizeof *kept);
     if (kept)

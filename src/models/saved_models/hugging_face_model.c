@@ -1,6 +1,7 @@
 /* Makes a language model from a folder of transformers. It compares the file with the model that config.json describes
  * before that model takes memory. A frozen model gets its weights in their final type, one tensor after another. */
 #include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/placing.h"
 #include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face_source.h"
@@ -105,26 +106,37 @@ static void compare_shapes(th_module *model, void *user)
     th_scope_end(model->ctx, NULL);
 }
 
+static const double NEW_HEAD_DEVIATION = 0.02; /* initializer_range of transformers */
+
 /* Returns a model that can be trained. Its large weights have no values until they are read. */
 static th_module *trainable_model(const th_folder_source *s, const th_language_model_options *options)
 {
     th_skip_initialization(s->ctx, true);
     th_module *model = th_language_model_new(s->ctx, options);
     th_skip_initialization(s->ctx, false);
+    if (model && s->new_head)
+        (void)th_head_initialize(th_module_find(model, "head"), (th_weight_draw){TH_DRAW_NORMAL, NEW_HEAD_DEVIATION});
     if (model)
         th_folder_read(s, model);
     return model;
 }
 
+static bool is_frozen(const th_folder_load_options *given)
+{
+    return given->frozen || given->stored || th_is_storage_type(given->type);
+}
+
 static th_module *make_model(th_folder_source *s, const th_folder_load_options *given)
 {
-    const th_language_model_options *options = given->model ? given->model : &s->config.options;
-    if (given->model && th_folder_check_options(s, options) != TH_OK)
+    th_language_model_options options = given->model ? *given->model : s->config.options;
+    if (given->model && th_folder_check_options(s, &options) != TH_OK)
         return NULL;
-    if (th_shapes_first(s->file, options, s->folder, s->operation, compare_shapes, s) != TH_OK)
+    s->new_head = given->head != NULL;
+    if (given->head && th_family_replace_head(s->ctx, s->operation, s->config.family, given->head, &options) != TH_OK)
         return NULL;
-    return given->frozen || given->stored || th_is_storage_type(given->type) ? frozen_model(s, options, given)
-                                                                             : trainable_model(s, options);
+    if (th_shapes_first(s->file, &options, s->folder, s->operation, compare_shapes, s) != TH_OK)
+        return NULL;
+    return is_frozen(given) ? frozen_model(s, &options, given) : trainable_model(s, &options);
 }
 
 static th_module *load_model(th_context *ctx, const char *folder, const th_folder_load_options *given,
@@ -135,6 +147,11 @@ static th_module *load_model(th_context *ctx, const char *folder, const th_folde
         return NULL;
     if (given->type != TH_FLOAT32 && !th_can_round_to(given->type)) {
         th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(given->type));
+        return NULL;
+    }
+    if (given->head && (is_frozen(given) || th_gguf_is_file(folder))) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "a new head needs a folder and a model that can be trained: %s",
+                is_frozen(given) ? "call th_module_freeze after loading" : "a GGUF file has no head");
         return NULL;
     }
     if (th_gguf_is_file(folder))

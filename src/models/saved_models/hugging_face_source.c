@@ -94,13 +94,20 @@ static bool is_of_pictures(const th_folder_source *s, const char *name)
     return false;
 }
 
-/* Whether the family does not read a tensor. */
-static bool is_of_other_outputs(const th_folder_source *s, const char *name)
+static bool has_beginning(const char *const *list, const char *name)
 {
-    for (const char *const *beginning = s->config.family->ignored; beginning && *beginning; beginning++)
-        if (strncmp(without_prefix(s, name), *beginning, strlen(*beginning)) == 0)
+    for (const char *const *beginning = list; beginning && *beginning; beginning++)
+        if (strncmp(name, *beginning, strlen(*beginning)) == 0)
             return true;
     return false;
+}
+
+/* Whether the family does not read a tensor, or a new head replaces it. */
+static bool is_of_other_outputs(const th_folder_source *s, const char *name)
+{
+    const th_family *family = s->config.family;
+    return has_beginning(family->ignored, without_prefix(s, name)) ||
+           (s->new_head && has_beginning(family->outputs, without_prefix(s, name)));
 }
 
 /* Whether a tensor is ignored: buffers that older versions saved, the classifier of a model that uses the embedding,
@@ -109,7 +116,7 @@ static bool is_ignored(const th_folder_source *s, const char *name)
 {
     const char *classifier = classifier_in_file(s);
     if (classifier && strcmp(name, classifier) == 0)
-        return !s->config.options.untied;
+        return !s->config.options.untied || s->new_head;
     return is_of_pictures(s, name) || is_of_other_outputs(s, name) || th_name_ends_with(name, ".attn.bias") ||
            th_name_ends_with(name, ".attn.masked_bias") || th_name_ends_with(name, ".attention.bias") ||
            th_name_ends_with(name, ".attention.masked_bias") || th_name_ends_with(name, ".rotary_emb.inv_freq");
@@ -157,9 +164,39 @@ static th_status match_tensors(const th_folder_source *s, th_foreign_tensors *wa
     return th_differences_end(&d);
 }
 
+/* Whether a tensor belongs to a head. A head has parameters of its own only, so each is one view. */
+static bool is_of_head(const th_family_head *head, const char *name)
+{
+    for (const th_tensor_name *n = head ? head->tensors : NULL; n && n->ours; n++)
+        if (strcmp(n->theirs, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the file has the tensor in this shape. */
+static bool has_tensor(const th_folder_source *s, const th_foreign_tensor *t)
+{
+    const th_stored_tensor *stored = th_safetensors_find(s->file, name_in_file(s, t->name));
+    return stored && stored->shape.ndim == t->shape.ndim &&
+           memcmp(stored->shape.size, t->shape.size, (size_t)t->shape.ndim * sizeof t->shape.size[0]) == 0;
+}
+
+/* Removes the tensors of a new head that the file does not have: they keep their first values. */
+static void remove_new_tensors(const th_folder_source *s, const th_module *model, th_foreign_tensors *list)
+{
+    const th_family_head *head = th_family_head_find(s->config.family, th_language_model_options_of(model)->head.kind);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!is_of_head(head, list->tensor[i].name) || has_tensor(s, &list->tensor[i]))
+            list->tensor[kept++] = list->tensor[i];
+    list->count = kept;
+}
+
 th_status th_folder_list(const th_folder_source *s, th_module *model, th_foreign_tensors *list)
 {
     const th_status status = th_foreign_tensors_list(model, s->config.family, s->operation, false, list);
+    if (status == TH_OK && s->new_head)
+        remove_new_tensors(s, model, list);
     for (int64_t i = 0; status == TH_OK && i < list->count; i++)
         list->tensor[i].name = name_in_file(s, list->tensor[i].name);
     return status;

@@ -15,6 +15,7 @@ typedef struct th_folder_source {
     th_foreign_config config;
     th_safetensors *file;
     th_pretrained_load_options given;
+    bool new_head; /* the model has another classifier or head than the file, which may lack its tensors */
 } th_folder_source;
 
 /* Reads config.json and opens the weights. Returns false with the error pending. */

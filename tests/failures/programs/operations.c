@@ -38,6 +38,7 @@ static th_status functions_forward(program_run *r)
     th_tensor *y = th_add(th_log(positive), th_add(th_sqrt(positive), th_rsqrt(positive)));
     y = th_add(y, th_add(th_sin(a), th_cos(a)));
     y = th_add(y, th_relu_squared(a));
+    y = th_add(y, th_softplus(a));
     y = th_add(y, th_add(th_relu(a), th_add(th_gelu(a), th_gelu_tanh(a))));
     return differentiate(r, th_mul(th_add(th_silu(y), th_add(th_tanh(y), th_sigmoid(y))), r->tensor[1]));
 }

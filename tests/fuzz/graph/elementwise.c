@@ -23,6 +23,7 @@ static const unary unaries[] = {
     UNARY(gelu, ANY),      UNARY(gelu_tanh, ANY),  UNARY(silu, ANY),       UNARY(sin, ANY),
     UNARY(cos, ANY),       UNARY(abs, ANY),        UNARY(exp, BOUNDED),    UNARY(log, POSITIVE),
     UNARY(sqrt, POSITIVE), UNARY(rsqrt, POSITIVE), UNARY(contiguous, ANY), UNARY(relu_squared, BOUNDED),
+    UNARY(softplus, ANY),
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 

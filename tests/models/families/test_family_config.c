@@ -54,7 +54,7 @@ START_TEST(refusals)
          "\"num_key_value_heads\" is 3; it must divide \"num_attention_heads\", which is 4"},
         {"gpt2", "\"n_embd\": 8, \"hidden_size\": 9", "\"hidden_size\" contradicts its other name in the same file"},
         {"gpt2", "\"activation_function\": \"x\"",
-         "activation \"x\" is not supported; gelu_new, gelu, relu, relu2 and silu are"},
+         "activation \"x\" is not supported; gelu_new, gelu, relu, relu2, silu and tanh are"},
         {"gpt2", "\"add_cross_attention\": true", "\"add_cross_attention\" is true, which is not supported"},
         {"gpt_neox", "\"head_dim\": 8", "\"head_dim\" is given, which is not supported"},
         {"gpt2", "\"resid_pdrop\": 1", "\"resid_pdrop\" is 1; it must be at least 0 and less than 1"},

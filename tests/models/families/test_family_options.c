@@ -284,12 +284,10 @@ START_TEST(names_of_activations)
                  {"relu", TH_RELU},
                  {"silu", TH_SILU},
                  {"swish", TH_SILU},
-                 {"relu2", TH_RELU_SQUARED}};
-    static const char *const first[] = {[TH_GELU_TANH] = "gelu_new",
-                                        [TH_GELU] = "gelu",
-                                        [TH_RELU] = "relu",
-                                        [TH_SILU] = "silu",
-                                        [TH_RELU_SQUARED] = "relu2"};
+                 {"relu2", TH_RELU_SQUARED},
+                 {"tanh", TH_TANH}};
+    static const char *const first[] = {[TH_GELU_TANH] = "gelu_new", [TH_GELU] = "gelu",          [TH_RELU] = "relu",
+                                        [TH_SILU] = "silu",          [TH_RELU_SQUARED] = "relu2", [TH_TANH] = "tanh"};
     th_activation found;
     for (size_t i = 0; i < COUNT(names); i++) {
         ck_assert(th_activation_find(names[i].name, &found) && found == names[i].activation);

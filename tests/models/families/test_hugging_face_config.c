@@ -256,7 +256,7 @@ START_TEST(test_rejected_config)
         {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 2}}", "full_attention"},
         {"\"rope_theta\": -1", "rope_theta"},
         {"\"mlp_bias\": 1", "mlp_bias"},
-        {"\"hidden_act\": \"tanh\"", "tanh"},
+        {"\"hidden_act\": \"selu\"", "selu"},
         {"\"sliding_window\": 128", "sliding_window"},
         {"\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},
         {"\"num_attention_heads\": 0", "num_attention_heads"},

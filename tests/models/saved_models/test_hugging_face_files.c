@@ -109,11 +109,8 @@ START_TEST(every_activation_has_a_name)
     static const struct {
         th_activation activation;
         const char *name;
-    } cases[] = {{TH_GELU_TANH, "gelu_new"},
-                 {TH_GELU, "gelu"},
-                 {TH_RELU, "relu"},
-                 {TH_SILU, "silu"},
-                 {TH_RELU_SQUARED, "relu2"}};
+    } cases[] = {{TH_GELU_TANH, "gelu_new"}, {TH_GELU, "gelu"},          {TH_RELU, "relu"},
+                 {TH_SILU, "silu"},          {TH_RELU_SQUARED, "relu2"}, {TH_TANH, "tanh"}};
     char field[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int is_llama = 0; is_llama < 2; is_llama++) {

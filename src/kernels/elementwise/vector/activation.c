@@ -25,6 +25,21 @@ ELEMENTWISE_KERNEL(sigmoid_backward, 2, 0)
     return dy * (y * ((real)1 - y));
 }
 
+/* max(x, 0) + log(1 + e^-|x|). With u = 1 + e rounded, log(1 + e) is log(u) e / (u - 1), or e if u is 1 (Kahan). */
+ELEMENTWISE_KERNEL(softplus, 1, 0)
+{
+    const vec x = v[0], e = vec_exp(-vec_abs(x)), u = e + (real)1, rounded = u - (real)1;
+    const vec_int small = rounded == (real)0;
+    const vec logarithm = vec_log(u) * (e / vec_select(small, u, rounded));
+    return vec_keep(~(x <= (real)0), x) + vec_select(small, e, logarithm);
+}
+
+/* dy sigmoid(x) */
+ELEMENTWISE_KERNEL(softplus_backward, 2, 0)
+{
+    return v[0] * vec_sigmoid(v[1]);
+}
+
 /* NaN stays NaN. */
 ELEMENTWISE_KERNEL(relu, 1, 0)
 {
