@@ -1,11 +1,12 @@
 /* Reads and writes models in the format of Hugging Face transformers: a folder with config.json, which describes the
- * model, and model.safetensors, its weights. Models of 15 families (docs/families.md) become th_language_model: GPT-2,
- * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX, BERT. A language model with the options of
+ * model, and model.safetensors, its weights. Models of 19 families (docs/families.md) become th_language_model: GPT-2,
+ * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ModernBERT
+ * and others. A language model with the options of
  * a family is written so that
  *
  *     transformers.AutoModelForCausalLM.from_pretrained(folder)
  *
- * gives the same logits (for BERT: the class that config.json names, such as AutoModelForSequenceClassification). th_tokenizer_load and th_tokenizer_save handle the tokenizer in such a folder. Errors are
+ * gives the same logits (for encoders: the class that config.json names, such as AutoModelForSequenceClassification). th_tokenizer_load and th_tokenizer_save handle the tokenizer in such a folder. Errors are
  * TH_ERROR_FILE: for files that are damaged or cannot be read, and for features that this library does not have. No
  * setting that changes a result is ignored.
  *

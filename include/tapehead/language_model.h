@@ -10,7 +10,7 @@ TH_BEGIN_DECLS
 
 /* The position embedding, which is added to the token embedding. */
 typedef enum th_position_kind {
-    TH_POSITIONS_LEARNED,    /* row p of a parameter, position.weight (length, E) */
+    TH_POSITIONS_LEARNED,    /* row first_position + p of a parameter, position.weight (first_position + length, E) */
     TH_POSITIONS_SINUSOIDAL, /* a constant: sin(p / 10000^(2i / E)) at 2i, its cosine at 2i + 1 (Vaswani et al. 2017) */
     TH_POSITIONS_NONE        /* nothing is added: for rotary positions, ALiBi, or no positions */
 } th_position_kind;
@@ -65,6 +65,7 @@ typedef struct th_language_model_options {
     int64_t vocabulary, length, width, heads, layers; /* all must be given; length: the largest number of tokens in a
                                                          sequence */
     th_position_kind positions;
+    int64_t first_position;             /* the row of the first token's position (RoBERTa: 2) */
     bool untied;                        /* the classifier has its own weight */
     bool classifier_bias;               /* the classifier has a bias (Phi-2, BERT) */
     bool classifier_transform;          /* the classifier's input is norm(activation(transform(x))) (BERT) */
@@ -95,7 +96,7 @@ typedef struct th_language_model_options {
 } th_language_model_options;
 /* Creates a language model. If all options except sizes are zero, it is GPT-2 (Radford et al. 2019):
  *
- *   x = embedding[tokens] embedding_scale + position[0 .. T)
+ *   x = embedding[tokens] embedding_scale + position[f .. f + T)         with first_position = f, usually 0
  *   x = x + bigram_embedding[h(previous token, token)]       with bigram_rows = R
  *   x = x + type_embedding[types]     with token_types
  *   x = x / sqrt(mean(x^2) + eps)     with embedding_norm
@@ -127,10 +128,12 @@ typedef struct th_language_model_options {
  * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
  * without a cache the first token of the tensor.
  *
- * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (length, E) (learned positions),
+ * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (first_position + length, E) (learned
+ * positions),
  * type_embedding.weight (token_types, E), input_norm.weight and input_norm.bias, layers.0 ... (blocks), norm.weight and
  * norm.bias (pre-norm only, because post-norm blocks end with a norm), transform.weight (E, E), transform.bias,
- * transform_norm.weight and transform_norm.bias (classifier_transform), classifier.weight (V, E) (untied),
+ * transform_norm.weight and transform_norm.bias (classifier_transform; no biases with
+ * block.no_bias), classifier.weight (V, E) (untied),
  * classifier.bias (V) (classifier_bias and untied) or classifier_bias (V) (classifier_bias and tied),
  * head.transform.weight (E, E), head.transform.bias, head.output.weight (L, E), head.output.bias (head).
  *

@@ -64,7 +64,8 @@ typedef struct th_score_options {
     bool qk_norm_no_weight;   /* both norms have .no_weight (nanochat); an error with qk_norm_unit_offset */
     double qk_norm_eps;       /* 0: 1e-5 */
     double soft_cap;          /* th_attention_options.soft_cap; 0: none */
-    int64_t window;           /* a query attends to the last `window` keys up to its own; 0: all. Needs a causal mask */
+    int64_t window;           /* with a causal mask a query attends to the last `window` keys up to its own. Without one
+                                 it attends to keys at a distance less than `window` on both sides; 0: all */
 } th_score_options;
 
 /* Options of th_multi_head_attention_new. */

@@ -60,6 +60,9 @@ typedef struct th_transformer_block_options {
     bool value_residual; /* self-attention has .value_residual (Zhou et al. 2024) */
     bool embedding_skip; /* the block begins with x = λ0 x + λ1 x0, with the input x0 of the first block (Jordan et al.
                             2024, modded-nanogpt). Parameter: embedding_skip (2), λ0 = 1 and λ1 = 0 */
+    /* Of the first block of a stack or a language model only: self-attention reads the block's input without a norm, so
+     * norm1 does not exist (ModernBERT). */
+    bool no_first_norm;
     /* The block's forward is a th_scope_begin_recomputed: only its result is saved. Backward runs the forward again.
      * The bits are the same; it takes less memory and more time. */
     bool recompute;
@@ -91,8 +94,9 @@ typedef struct th_transformer_block_options {
  *
  * With value_residual and embedding_skip, th_transform needs .first_values and .first_input.
  *
- * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm or parallel; no_input_norm without output_norm;
- * no_mlp with gated; shared_norm without parallel or with no_input_norm. All other options can be combined.
+ * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm, no_first_norm or parallel; no_input_norm without
+ * output_norm; no_mlp with gated; shared_norm without parallel, with no_input_norm or with no_first_norm. All other
+ * options can be combined.
  *
  * PyTorch's layers are this block with dropout = attention_dropout. A block of Llama is
  *

@@ -95,6 +95,11 @@ PHI = USUAL | dict(model_type="phi")
 GRANITE = USUAL | dict(model_type="granite", embedding_multiplier=12.0, attention_multiplier=0.0625) | dict(
     residual_multiplier=0.22, logits_scaling=8.0)
 BERT = {key: value for key, value in USUAL.items() if key != "num_key_value_heads"} | dict(model_type="bert")
+ROBERTA = BERT | dict(model_type="roberta", pad_token_id=1)  # positions begin behind that token
+DISTILBERT = dict(model_type="distilbert", vocab_size=61, dim=32, hidden_dim=44, n_layers=3, n_heads=4)
+DISTILBERT |= dict(max_position_embeddings=24, pad_token_id=None)
+MODERNBERT = BERT | dict(model_type="modernbert", num_hidden_layers=4, local_attention=6)
+PLAIN = dict(plain=True)  # the model without a classifier
 WINDOWS = dict(use_sliding_window=True, sliding_window=5)
 TYPES = dict(layer_types=["full_attention", "sliding_attention", "full_attention"])
 BY_KIND = dict(
@@ -175,11 +180,29 @@ MODELS |= {
     "bert relu, eps": BERT | dict(hidden_act="relu", layer_norm_eps=1e-3),
     "bert odd sizes, 3 types": BERT
     | dict(vocab_size=257, hidden_size=39, num_attention_heads=3, type_vocab_size=3, hidden_dropout_prob=0.3),
+    "bert plain": BERT | PLAIN,
+    "roberta": ROBERTA,
+    "roberta eps, 1 type, last token is padding": ROBERTA
+    | dict(layer_norm_eps=1e-3, type_vocab_size=1, pad_token_id=60, max_position_embeddings=80),
+    "roberta plain": ROBERTA | PLAIN,
+    "xlm-roberta": ROBERTA | dict(model_type="xlm-roberta"),
+    "xlm-roberta plain": ROBERTA | PLAIN | dict(model_type="xlm-roberta"),
+    "distilbert": DISTILBERT,
+    "distilbert relu": DISTILBERT | dict(activation="relu", dropout=0.3, attention_dropout=0.2),
+    "distilbert plain": DISTILBERT | PLAIN,
+    "modernbert": MODERNBERT,
+    "modernbert bases, eps, no bias": MODERNBERT
+    | dict(rope_parameters=BY_KIND, norm_eps=1e-3, decoder_bias=False, embedding_dropout=0.2),
+    "modernbert layer_types, odd window": MODERNBERT
+    | dict(num_hidden_layers=3, layer_types=["sliding_attention", "full_attention", "sliding_attention"])
+    | dict(local_attention=3),
+    "modernbert without windows, plain": MODERNBERT | PLAIN | dict(layer_types=["full_attention"] * 4),
+    "qwen3 plain": QWEN3 | PLAIN,
     "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),
 }
 FAMILIES = sorted({name.split()[0].rstrip(",") for name in MODELS})
 # The family that export chooses by itself, if it is another one that has the same options.
-CHOSEN = {"phi3": "llama", "gemma3": "gemma3_text"}
+CHOSEN = {"phi3": "llama", "gemma3": "gemma3_text", "xlm-roberta": "roberta"}
 LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # logits, loss, gradients
 
 
@@ -189,17 +212,38 @@ def model_type(config):
 
 def automatic(kind):
     """Returns transformers' class of language models: a masked language model for an encoder."""
-    return transformers.AutoModelForMaskedLM if kind == "bert" else transformers.AutoModelForCausalLM
+    encoder = kind.endswith(("bert", "roberta"))
+    return transformers.AutoModelForMaskedLM if encoder else transformers.AutoModelForCausalLM
+
+
+def usual_options(kind, plain):
+    """Returns options of transformers' models. Only eager attention has soft caps; plain models are without poolers."""
+    pooler = dict(add_pooling_layer=False) if plain and kind in ("bert", "roberta", "xlm-roberta") else {}
+    return dict(attn_implementation="eager") | pooler
+
+
+def load(folder, **options):
+    """Loads a model with the class that config.json names."""
+    config = json.loads((folder / "config.json").read_text())
+    name = config["architectures"][0]
+    options |= usual_options(config["model_type"], name.endswith("Model"))
+    return getattr(transformers, name).from_pretrained(folder, **options)
+
+
+def output_of(model, tokens):
+    """Returns the logits, or the hidden states of a plain model."""
+    result = model(tokens)
+    return result.logits if "logits" in result else result.last_hidden_state
 
 
 def make(config):
     """Creates a model with random parameters, including norms and biases."""
     torch.manual_seed(len(str(config)))
     kind = model_type(config)
-    fields = {key: value for key, value in config.items() if key != "model_type"}
-    # in transformers, only eager attention has soft caps
-    model = automatic(kind).from_config(
-        transformers.AutoConfig.for_model(kind, **fields), attn_implementation="eager"
+    fields = {key: value for key, value in config.items() if key not in ("model_type", "plain")}
+    plain = "plain" in config
+    model = (transformers.AutoModel if plain else automatic(kind)).from_config(
+        transformers.AutoConfig.for_model(kind, **fields), **usual_options(kind, plain)
     )
     middle = 0 if kind.startswith("gemma") else 1  # of the weights of norms
     for name, parameter in model.named_parameters():
@@ -255,13 +299,30 @@ BERT_NAMES = {
     "transform.LayerNorm": "transform_norm.",
     "decoder": "classifier.",
 }
+OTHER_ENCODER_NAMES = [  # of RoBERTa, DistilBERT and ModernBERT
+    (r"^lm_head\.decoder\.", "embedding."),
+    (r"^(lm_head\.dense|vocab_transform|head\.dense)\.", "transform."),
+    (r"^(lm_head\.layer_norm|vocab_layer_norm|head\.norm)\.", "transform_norm."),
+    (r"^(distilbert\.transformer\.layer|model\.layers)\.", "layers."),
+    (r"^model\.embeddings\.tok_embeddings\.", "embedding."),
+    (r"^model\.embeddings\.norm\.", "input_norm."),
+    (r"^model\.final_norm\.", "norm."),
+    (r"\.attention\.([qkv])_lin\.", r".self_attn.\1_proj."),
+    (r"\.(attention\.out_lin|attn\.Wo)\.", ".self_attn.out_proj."),
+    (r"\.attn\.Wqkv\.", ".self_attn.in_proj_"),
+    (r"\.(sa_layer_norm|attn_norm)\.", ".norm1."),
+    (r"\.(output_layer_norm|mlp_norm)\.", ".norm2."),
+    (r"\.ffn\.lin([12])\.", r".linear\1."),
+    (r"\.mlp\.Wo\.", ".linear2."),
+]
 
 RENAMED = [
     (r"^(classifier|qa_outputs)\.", "head.output."),
     (r"^bert\.pooler\.dense\.", "head.transform."),
-    (r"^bert\.encoder\.layer\.", "layers."),
-    (r"^bert\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
-    (r"^bert\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
+    *OTHER_ENCODER_NAMES,
+    (r"^(bert|roberta)\.encoder\.layer\.", "layers."),
+    (r"^\w*bert\w*\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
+    (r"^\w*bert\w*\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
     (r"^cls\.predictions\.(transform\.dense|transform\.LayerNorm|decoder)\.", lambda found: BERT_NAMES[found[1]]),
     (r"\.attention\.self\.(.)(uery|ey|alue)\.", r".self_attn.\1_proj."),
     (r"\.attention\.output\.dense\.", ".self_attn.out_proj."),
@@ -304,9 +365,9 @@ def unpacked(tensors, config):
             heads = [config.num_attention_heads, config.num_key_value_heads, config.num_key_value_heads]
             parts = dict(zip(("q_proj", "k_proj", "v_proj"), tensor.split([n * width for n in heads])))
             before = before.removesuffix("qkv_proj")
-        elif before.endswith("gate_up_proj"):
+        elif before.endswith(("gate_up_proj", "mlp.Wi")):
             parts = dict(zip(("gate_proj", "up_proj"), tensor.chunk(2)))
-            before = before.removesuffix("gate_up_proj")
+            before = before.removesuffix("gate_up_proj").removesuffix("Wi")
         else:
             result[name] = tensor
             continue
@@ -314,16 +375,18 @@ def unpacked(tensors, config):
     return result
 
 
-def in_our_names(tensors, config):
+def in_our_names(tensors, model):
     """Converts {their name: tensor} to {our name: tensor}: transposes Conv1D, packs q, k and v unless heads are grouped."""
-    ours = {}
+    ours, config = {}, model.config
+    if type(model).__name__.endswith("Model"):  # its names omit the prefix
+        tensors = {f"{model.base_model_prefix}.{name}": value for name, value in tensors.items()}
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     grouped = getattr(config, "num_key_value_heads", config.num_attention_heads) != config.num_attention_heads
     grouped = grouped or head_dim != config.hidden_size // config.num_attention_heads
     output_norms = OUTPUT_NORMS if config.model_type in ("gemma2", "gemma3_text", "olmo2") else []
     for name, tensor in unpacked(tensors, config).items():
         renamed = name
-        if name in ("cls.predictions.bias", "lm_head.bias"):
+        if name in ("cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias"):
             renamed = "classifier_bias" if config.tie_word_embeddings else "classifier.bias"
         for pattern, replacement in output_norms + RENAMED:
             renamed = re.sub(pattern, replacement, renamed)
@@ -347,18 +410,20 @@ def compare_pretrained(c, folder, model, dtype, title, *export):
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
     dynamic = (getattr(config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
     tokens = torch.randint(config.vocab_size, (3, 17 if dynamic else min(17, config.max_position_embeddings)))
-    targets = torch.randint(config.vocab_size, tokens.shape)
+    if config.model_type.endswith("roberta"):  # other tokens than padding, which has no position
+        tokens[tokens == config.pad_token_id] -= 1
+    targets = torch.randint(min(config.vocab_size, config.hidden_size), tokens.shape)
     model = model.to(getattr(torch, dtype))
     model.zero_grad()
     with all_in(dtype, model):
-        logits = model(tokens).logits
+        logits = output_of(model, tokens)
         loss = loss_of(logits, targets)
         loss.backward()
     ours = c.program("pretrained", folder, dtype, *export, inputs={"tokens": tokens, "targets": targets})
     c.close(f"{title} {dtype}: logits", logits_limit, ours.pop("logits"), logits)
     c.close(f"{title} {dtype}: loss", loss_limit, ours.pop("loss"), loss)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, config).items()}
+    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, model).items()}
     c.all_close(f"{title} {dtype}: gradients", gradient_limit, ours, theirs)
     return tokens, logits
 
@@ -372,10 +437,7 @@ def load_exported(c, title, folder):
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING)
-    kind = json.loads((folder / "config.json").read_text())["model_type"]
-    model, info = automatic(kind).from_pretrained(
-        folder, output_loading_info=True, attn_implementation="eager"
-    )
+    model, info = load(folder, output_loading_info=True)
     logger.setLevel(level)
     logger.removeHandler(handler)
     trouble = [f"{key}: {sorted(value)}" for key, value in info.items() if value] + warnings
@@ -392,7 +454,7 @@ def compare_models(c, folder):
         family = model.config.model_type
         tokens, logits = compare_pretrained(c, saved, model, "float32", title, exported, family)
         again = load_exported(c, f"{title} exported", exported)
-        c.close(f"{title} exported: logits", 1e-4, again(tokens).logits, logits)
+        c.close(f"{title} exported: logits", 1e-4, output_of(again, tokens), logits)
         same = all(torch.equal(value, model.state_dict()[key]) for key, value in again.state_dict().items())
         c.check(f"{title} exported: the same weights", same and again.config.model_type == family, name)
         compare_pretrained(c, saved, model, "float64", title)
@@ -418,7 +480,7 @@ def compare_file(c, saved, name, dtype, shard_size, title):
     make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(saved, max_shard_size=shard_size)
     files = len(list(saved.glob("*.safetensors")))
     c.check(f"{name}{title}: {'several files' if title else 'one file'}", files > 2 if title else files == 1, files)
-    model = automatic(name).from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
+    model = load(saved, dtype=torch.float32)
     exported, family = saved.with_name(saved.name + "_exported"), model.config.model_type
     tokens, logits = compare_pretrained(c, saved, model.eval(), "float32", f"{name} in {dtype}{title}", exported, family)
     again = load_exported(c, f"{name} in {dtype}{title}, exported", exported)
@@ -498,14 +560,15 @@ def compare_stored(c, folder):
     which transformers saved them have the same bits; transformers computes our logits from all."""
     limit = 20000
     for name in FAMILIES:
-        config = MODELS[name] | (dict(n_embd=64) if name == "gpt2" else dict(hidden_size=64, intermediate_size=64))
+        widths = dict(n_embd=64) if name == "gpt2" else dict(hidden_size=64, intermediate_size=64)
+        config = MODELS[name] | (dict(dim=64, hidden_dim=64) if name == "distilbert" else widths)
         kind = model_type(config)
         for dtype in ("float32", "bfloat16", "float16", "q8_0", "q4_0"):
             written = dtype if dtype.startswith(("b", "f")) else "float32"
             saved, exported = folder / f"stored_{dtype}", folder / f"exported_{dtype}"
             model = make(config | dict(head_dim=32) if "head_dim" in config else config)
             model.to(getattr(torch, written)).save_pretrained(saved, max_shard_size=limit)
-            tokens = torch.randint(config["vocab_size"], (3, 17))
+            tokens = torch.randint(2, config["vocab_size"], (3, 17))
             title = f"stored as {dtype}, in shards"
             arguments = (saved, dtype, written, exported, kind, limit)
             logits = c.program("export_stored", *arguments, inputs={"tokens": tokens})["logits"]
@@ -649,7 +712,7 @@ def compare_head(c, folder, kind, model, dtype, automatic):
     c.close(f"{title}: logits", logits_limit, ours.pop("logits")[rows], logits[rows])
     c.close(f"{title}: loss", loss_limit, ours.pop("loss"), outputs.loss)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
-    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, config).items()}
+    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, model).items()}
     if kind == "spans":  # a softmax over tokens does not see what is added to all of them: these gradients are 0
         for name in ("head.output.bias", f"layers.{config.num_hidden_layers - 1}.norm2.bias"):
             zero = max(abs(ours.pop(f"gradient.{name}")).max(), theirs.pop(f"gradient.{name}").abs().max())
@@ -767,9 +830,15 @@ SMALL |= {
     | dict(model_type="granite", embedding_multiplier=3.0, attention_multiplier=0.25)
     | dict(residual_multiplier=0.5, logits_scaling=4.0),
     "bert": OTHERS | dict(model_type="bert"),
+    "roberta": OTHERS
+    | dict(model_type="roberta", vocab_size=14, pad_token_id=13, max_position_embeddings=23, type_vocab_size=1),
+    "distilbert": dict(model_type="distilbert", vocab_size=13, dim=8, hidden_dim=12, n_layers=2, n_heads=4)
+    | dict(max_position_embeddings=9, pad_token_id=None),
+    "modernbert": OTHERS | dict(model_type="modernbert", local_attention=4),
 }
-for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
-    del SMALL["gpt_neox"][key], SMALL["bert"][key]
+for name in ("gpt_neox", "bert", "roberta", "modernbert"):
+    for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
+        del SMALL[name][key]
 
 
 def fixtures(folder):
@@ -793,7 +862,7 @@ def fixtures(folder):
             values = {"tokens": tokens, "targets": targets, "logits": logits.detach(), "loss": loss.detach()}
             if kind == name:
                 gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
-                renamed = in_our_names(gradients, model.config)
+                renamed = in_our_names(gradients, model)
                 values |= {f"gradient.{key}": value.contiguous() for key, value in renamed.items()}
             save_file(values, folder / kind / "expected.safetensors")
 

@@ -1,6 +1,6 @@
 /* pretrained FOLDER MODEL DTYPE [EXPORT [FAMILY]]: runs a model that transformers saved. Reads tokens and targets (B, T); writes
- * logits (B, T, V), loss and the gradient of every parameter. With EXPORT, also exports the model to that folder,
- * as FAMILY if it is given.
+ * logits (B, T, V), loss and the gradient of every parameter. Without a classifier, logits are the hidden states, and
+ * loss is their cross entropy. With EXPORT, also exports the model to that folder, as FAMILY if it is given.
  * pretrained FOLDER MODEL options: reads config.json only. */
 #include "driver.h"
 
@@ -23,7 +23,9 @@ int main(int argc, char **argv)
     th_tensor *tokens = driver_read(ctx, folder, "tokens"), *targets = driver_read(ctx, folder, "targets");
     driver_write(ctx, folder, "logits", th_module_forward(model, tokens));
     th_tape_clear(ctx);
-    th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
+    th_tensor *loss = th_language_model_options_of(model)->no_classifier
+                          ? th_cross_entropy(th_module_forward(model, tokens), targets, NULL)
+                          : th_language_model_loss(model, tokens, targets, NULL);
     driver_write(ctx, folder, "loss", loss);
     if (th_backward(loss, NULL))
         driver_check(ctx);

@@ -146,25 +146,23 @@ bool th_mask_hides_nothing(const th_mask *mask)
                             mask->documents == NULL && mask->keep == NULL && mask->additive == NULL);
 }
 
-/* Sets *mask to the given mask, or to *limited, a copy of it that is limited to the layer's window. Returns false with
- * the error pending. */
-static bool limit_to_window(const th_attention_layer *l, const th_mask *given, th_mask *limited, const th_mask **mask)
+/* Returns the smaller number of visible keys on one side. Negative: unlimited. */
+static int64_t narrower(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* Sets *mask to the given mask, or to *limited, a copy of it that is limited to the layer's window. */
+static void limit_to_window(const th_attention_layer *l, const th_mask *given, th_mask *limited, const th_mask **mask)
 {
     *mask = given;
     if (l->scores.window == 0)
-        return true;
-    if (given == NULL || given->causal == TH_CAUSAL_NONE) {
-        th_fail(l->base.ctx, TH_ERROR_ARGUMENT, l->base.type, "a window of %lld keys needs a causal mask",
-                (long long)l->scores.window);
-        return false;
-    }
-    *limited = *given;
+        return;
+    *limited = given ? *given : (th_mask){.causal = TH_CAUSAL_NONE};
     *mask = limited;
-    const th_window_range *window = &given->window;
-    const int64_t left = l->scores.window - 1;
-    const bool narrower = window->given && window->left >= 0 && window->left < left;
-    limited->window = (th_window_range){true, narrower ? window->left : left, window->given ? window->right : -1};
-    return true;
+    const int64_t most = l->scores.window - 1, right = limited->causal == TH_CAUSAL_NONE ? most : -1;
+    const th_window_range window = limited->window.given ? limited->window : TH_WINDOW(-1, -1);
+    limited->window = TH_WINDOW(narrower(window.left, most), narrower(window.right, right));
 }
 
 /* -- the forward of the layer -- */
@@ -203,9 +201,9 @@ static th_tensor *run_layer(th_module *attention, th_tensor *query, th_tensor *k
     th_attention_operands heads = {NULL, NULL, NULL};
     th_tensor *weights = NULL;
     if (!check_operand(l, query, "query", &l->query) || !check_operand(l, key, "key", &l->key) ||
-        !check_operand(l, value, "value", &l->value) || !limit_to_window(l, given->mask, &limited, &mask) ||
-        !make_heads(l, query, key, value, given, &heads))
+        !check_operand(l, value, "value", &l->value) || !make_heads(l, query, key, value, given, &heads))
         return th_module_end(attention, NULL);
+    limit_to_window(l, given->mask, &limited, &mask);
 
     const th_attention_options scores = {.mask = mask,
                                          .scale = l->scale,

@@ -45,11 +45,13 @@ th_tensor *th_mix(const th_module *m, th_tensor *factors, th_tensor *x, th_tenso
     return th_add(th_mul(x, th_slice(factors, 0, 0, 1, 1)), th_mul(first, th_slice(factors, 0, 1, 2, 1)));
 }
 
-th_transformer_block_options th_options_of_first_block(const th_transformer_block_options *block)
+th_transformer_block_options th_options_of_block(const th_transformer_block_options *block, int64_t i)
 {
-    th_transformer_block_options first = *block;
-    first.value_residual = first.embedding_skip = false;
-    return first;
+    th_transformer_block_options options = *block;
+    options.value_residual &= i > 0;
+    options.embedding_skip &= i > 0;
+    options.no_first_norm &= i == 0;
+    return options;
 }
 
 void th_first_block_options(th_transform_options *options, th_tensor *x, th_tensor **first_values, bool value_residual,

@@ -339,6 +339,9 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
                        ".classifier_transform must be false");
     if (th_head_check(ctx, type, &o->head) != TH_OK)
         return ctx->error;
+    if (o->first_position < 0 || o->first_position > INT64_MAX - o->length)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "first_position = %lld must be the number of a row, or 0",
+                       (long long)o->first_position);
     if (o->token_types < 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "token_types = %lld must be positive, or 0 for none",
                        (long long)o->token_types);
@@ -373,8 +376,9 @@ static th_status initialize_weights(const language_model *l)
             return l->base.ctx->error;
     if (l->classifier_bias && th_fill(l->classifier_bias, 0) != TH_OK)
         return l->base.ctx->error;
-    if (l->transform && (th_draw_weight(th_module_find_parameter(l->transform, "weight"), inner) != TH_OK ||
-                         th_fill(th_module_find_parameter(l->transform, "bias"), 0) != TH_OK))
+    th_tensor *bias = l->transform ? th_module_find_parameter(l->transform, "bias") : NULL;
+    if ((l->transform && th_draw_weight(th_module_find_parameter(l->transform, "weight"), inner) != TH_OK) ||
+        (bias && th_fill(bias, 0) != TH_OK))
         return l->base.ctx->error;
     if (l->head && th_head_initialize(l->head, inner) != TH_OK)
         return l->base.ctx->error;
@@ -419,7 +423,7 @@ static void fill_defaults(th_language_model_options *o)
 /* Returns the options of block i. */
 static th_transformer_block_options block_options(const th_language_model_options *o, int64_t i)
 {
-    th_transformer_block_options block = i == 0 ? th_options_of_first_block(&o->block) : o->block;
+    th_transformer_block_options block = th_options_of_block(&o->block, i);
     if (o->other_layers && o->other_layers[i])
         block.scores = o->other_scores;
     if (o->scale_by_layer)
@@ -441,7 +445,8 @@ static void add_classifier(language_model *l)
     const th_language_model_options *o = &l->options;
     th_context *ctx = l->base.ctx;
     if (o->classifier_transform) {
-        l->transform = th_module_add(&l->base, "transform", th_dense_new(ctx, o->width, o->width, NULL));
+        const th_dense_layer_options dense = {.no_bias = o->block.no_bias};
+        l->transform = th_module_add(&l->base, "transform", th_dense_new(ctx, o->width, o->width, &dense));
         l->transform_norm = th_module_add(&l->base, "transform_norm", th_block_norm_new(ctx, o->width, &o->block));
     }
     l->classifier = th_module_find_parameter(l->embedding, "weight");
@@ -467,7 +472,9 @@ static void add_members(language_model *l)
             th_module_add(&l->base, "bigram_embedding", th_embedding_new(ctx, o->bigram_rows, o->width));
         l->base.state->cached = true;
     }
-    th_positions_add_member(&l->positions, &l->base, "position", o->positions, o->length, o->width);
+    l->positions.first = o->first_position;
+    l->positions.length = o->length;
+    th_positions_add_member(&l->positions, &l->base, "position", o->positions, o->width);
     if (o->token_types > 0)
         l->type_embedding = th_module_add(&l->base, "type_embedding", th_embedding_new(ctx, o->token_types, o->width));
     if (o->input_norm)

@@ -57,16 +57,15 @@ static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
 
 /* -- as a member of a model -- */
 
-void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
-                             int64_t width)
+void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t width)
 {
     th_context *ctx = model->ctx;
-    p->length = length;
+    const int64_t rows = p->first + p->length;
     if (kind == TH_POSITIONS_LEARNED) {
-        p->member = th_module_add(model, name, th_embedding_new(ctx, length, width));
+        p->member = th_module_add(model, name, th_embedding_new(ctx, rows, width));
         p->table = th_module_find_parameter(p->member, "weight");
     } else if (kind == TH_POSITIONS_SINUSOIDAL) {
-        p->member = th_module_add(model, name, sinusoids_new(ctx, length, width));
+        p->member = th_module_add(model, name, sinusoids_new(ctx, rows, width));
         p->table = p->member ? ((const sinusoids *)p->member)->table : NULL;
     }
 }
@@ -119,8 +118,9 @@ th_tensor *th_positions_apply(const th_positions *p, th_tensor *x, th_tensor *po
             positions = th_arange(p->member->ctx, TH_INT64, 0, (double)th_size(x, 1), 1);
         rows = th_module_forward(p->member, positions);
     } else {
-        rows = positions ? th_embedding(p->table, positions)
-                         : th_slice(p->table, 0, 0, th_size(x, 1), 1); /* (T, E), a view */
+        const int64_t count = positions ? p->length : th_size(x, 1);
+        rows = th_slice(p->table, 0, p->first, p->first + count, 1); /* a view */
+        rows = positions ? th_embedding(rows, positions) : rows;
     }
     if (rows == NULL)
         return NULL;

@@ -5,15 +5,15 @@
 #include "tapehead/language_model.h"
 
 typedef struct th_positions {
-    th_tensor *table;  /* (length, E): a parameter, or a constant in float64; NULL: none */
+    th_tensor *table;  /* (first + length, E): a parameter, or a constant in float64; NULL: none */
     th_module *member; /* the module that owns the table */
+    int64_t first;     /* the row of position 0 */
     int64_t length;
 } th_positions;
 
-/* Adds a module of position embeddings to the model under this name; nothing for TH_POSITIONS_NONE. After a failure the
- * error is pending. */
-void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
-                             int64_t width);
+/* Adds a module of position embeddings to the model under this name; nothing for TH_POSITIONS_NONE. p->first and
+ * p->length must be set. After a failure the error is pending. */
+void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t width);
 /* Checks that the tokens are indices (B, T) with T <= p->length, and that positions are indices (T) or (B, T), or NULL.
  * what: "tokens", for the message. */
 th_status th_positions_check(const th_positions *p, const th_module *model, const char *what, th_tensor *tokens,

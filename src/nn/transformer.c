@@ -208,7 +208,8 @@ static th_module *add_embedding(transformer *t, const char *name, int64_t vocabu
 static void add_positions(transformer *t, side *s, const char *name)
 {
     const th_transformer_options *o = &t->options;
-    th_positions_add_member(&s->positions, &t->base, name, o->positions, o->length, o->width);
+    s->positions.length = o->length;
+    th_positions_add_member(&s->positions, &t->base, name, o->positions, o->width);
     if (o->positions == TH_POSITIONS_LEARNED)
         (void)initialize_normal(s->positions.table, o->width);
 }

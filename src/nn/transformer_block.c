@@ -255,6 +255,10 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (o->no_input_norm && !o->output_norm)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "no_input_norm needs output_norm: the branches have no other norm");
+    if (o->no_first_norm && (o->post_norm || o->shared_norm))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "no_first_norm leaves out norm1: it cannot be combined with %s, which needs it",
+                       o->post_norm ? "post_norm" : "shared_norm");
     if (o->shared_norm && (!o->parallel || o->no_input_norm))
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "shared_norm %s",
                        o->parallel ? "is a norm before the branches: it cannot be combined with no_input_norm"
@@ -295,7 +299,7 @@ static void add_norms(transformer_block *b, int branches, const th_transformer_b
                                                                                "norm1_out", "norm2_out", "norm3_out"};
     th_context *ctx = b->base.ctx;
     for (int i = 0; i < branches; i++) {
-        if (!o->no_input_norm && (i == 0 || !o->shared_norm))
+        if (!o->no_input_norm && (i == 0 ? !o->no_first_norm : !o->shared_norm))
             b->norm[i] = th_module_add(&b->base, name[i], th_block_norm_new(ctx, b->width, o));
         if (o->output_norm)
             b->norm_out[i] = th_module_add(&b->base, name_out[i], th_block_norm_new(ctx, b->width, o));

@@ -156,7 +156,7 @@ static th_module *stack_new(th_context *ctx, const th_module_type *type, int64_t
     s->value_residual = o->block.value_residual;
     s->embedding_skip = o->block.embedding_skip;
     for (int64_t i = 0; i < layers && !th_failed(ctx); i++) {
-        const th_transformer_block_options block = i == 0 ? th_options_of_first_block(&o->block) : o->block;
+        const th_transformer_block_options block = th_options_of_block(&o->block, i);
         th_module_list_add(s->layers, th_transformer_block_new(ctx, width, heads, &block));
     }
     if (!th_failed(ctx) &&

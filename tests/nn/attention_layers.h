@@ -150,12 +150,6 @@ static inline double slope_of(int64_t h, int64_t heads)
     return heads == 1 ? 1 / 256.0 : slopes[h];
 }
 
-/* Returns whether the layer accepts the mask: a window needs a causal mask. */
-static inline bool takes_mask(const construction *c, int which)
-{
-    return c->options.scores.window == 0 || which == 1 || which == 2 || which == 5;
-}
-
 static inline th_mask make_mask(const construction *c, int which, double *bias)
 {
     const int64_t H = c->heads, T = c->T, S = c->S, n = c->B * H * T * S;
@@ -189,8 +183,9 @@ static inline th_mask make_mask(const construction *c, int which, double *bias)
         if (c->options.scores.alibi)
             bias[i] -= slope_of(h, H) * fabs((double)(s - aligned));
         const int64_t reach = c->options.scores.window ? c->options.scores.window - 1 : S + T;
-        const bool hidden = s < aligned - reach || (mask.causal && s > aligned) || (which == 2 && s < aligned - 1) ||
-                            (mask.valid_lengths && s >= S - 1 - b) || (which == 4 && s == 0) || (which == 5 && t == 0);
+        const bool hidden = s < aligned - reach || s > aligned + (mask.causal ? 0 : reach) ||
+                            (which == 2 && s < aligned - 1) || (mask.valid_lengths && s >= S - 1 - b) ||
+                            (which == 4 && s == 0) || (which == 5 && t == 0);
         if (hidden)
             bias[i] = -INFINITY;
     }

@@ -132,6 +132,29 @@ START_TEST(test_lengths_and_documents)
 }
 END_TEST
 
+/* With first_position, the tokens of a sequence and of each document have later rows of the table. */
+START_TEST(test_first_position)
+{
+    th_language_model_options o = bert;
+    o.first_position = 2;
+    o.length = T;
+    th_module *model = random_model(&o), *usual = random_model(&bert);
+    ck_assert_int_eq(th_size(parameter(model, "position.weight"), 0), T + 2);
+    for (th_parameter_iterator p = th_module_parameters(usual); th_parameter_next(&p);)
+        if (strcmp(p.name, "position.weight") != 0)
+            ck_assert_int_eq(th_copy_into(p.tensor, parameter(model, p.name)), TH_OK);
+    th_no_grad_begin(ctx);
+    th_tensor *rows = th_slice(parameter(model, "position.weight"), 0, 2, T + 2, 1);
+    ck_assert_int_eq(th_copy_into(th_slice(parameter(usual, "position.weight"), 0, 0, T, 1), rows), TH_OK);
+    th_no_grad_end(ctx);
+    th_tensor *tokens = integers(TH_SHAPE(B, T), 3, V);
+    assert_tensors_close(th_module_forward(model, tokens), th_module_forward(usual, tokens), 1e-15);
+    const int32_t numbers[T] = {0, 0, 0, 1, 1};
+    const th_language_model_logits_options packed = {.documents = th_from_data(ctx, TH_INT32, TH_SHAPE(T), numbers)};
+    assert_tensors_close(hidden_states(model, tokens, &packed), hidden_states(usual, tokens, &packed), 1e-15);
+}
+END_TEST
+
 START_TEST(test_model_errors)
 {
     th_module *model = random_model(&bert);
@@ -232,6 +255,7 @@ int main(void)
     tcase_add_test(tests, test_classifier);
     tcase_add_test(tests, test_embeddings);
     tcase_add_test(tests, test_lengths_and_documents);
+    tcase_add_test(tests, test_first_position);
     tcase_add_test(tests, test_model_errors);
     tcase_add_loop_test(tests, test_pooling, 0, TH_POOL_LAST + 1);
     tcase_add_test(tests, test_unit_length);

@@ -777,6 +777,9 @@ START_TEST(combinations_that_cannot_work_are_errors)
         {{.shared_norm = true}, "shared_norm needs parallel: otherwise the branches read different numbers"},
         {{.shared_norm = true, .parallel = true, .output_norm = true, .no_input_norm = true},
          "shared_norm is a norm before the branches: it cannot be combined with no_input_norm"},
+        {{.no_first_norm = true, .post_norm = true},
+         "no_first_norm leaves out norm1: it cannot be combined with post_norm"},
+        {{.no_first_norm = true, .shared_norm = true, .parallel = true}, "combined with shared_norm, which needs it"},
         {{.branch_scale = -1}, "branch_scale = -1 must be a positive number, or 0 for none"},
         {{.branch_scale = INFINITY}, "branch_scale = inf must be"},
         {{.activation = TH_TANH + 1}, "unknown activation: 6"},
@@ -800,6 +803,9 @@ START_TEST(combinations_that_cannot_work_are_errors)
     o = sizes;
     o.token_types = -1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "token_types = -1 must be positive, or 0 for none");
+    o = sizes;
+    o.first_position = -1;
+    assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "first_position = -1 must be the number of a row");
     o = sizes;
     o.bigram_rows = 1;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "bigram_rows = 1 must be at least 2, or 0");

@@ -79,9 +79,7 @@ START_TEST(every_parameter_receives_a_gradient)
     construction dropped = *c;
     dropped.options = o;
     built l = build(&dropped, TH_FLOAT32);
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-    th_tensor *y =
-        th_attend(l.module, l.x[0], l.x[1], l.x[2], &(th_attend_options){.mask = takes_mask(c, 0) ? NULL : &causal});
+    th_tensor *y = th_attend(l.module, l.x[0], l.x[1], l.x[2], NULL);
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, th_shape_of(y));
     ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
     for (th_parameter_iterator p = th_module_parameters(l.module); th_parameter_next(&p);) {
@@ -129,8 +127,7 @@ START_TEST(gradient_check)
     th_set_fusion(ctx, _i % 2 == 0);
     built l = build(&c, TH_FLOAT32);
     for (int which = 0; which < MASKS; which += 5) /* no mask, and all masks */
-        if (takes_mask(&c, which))
-            check_layer(&c, &l, which, TH_GRADIENT_FULL);
+        check_layer(&c, &l, which, TH_GRADIENT_FULL);
     no_error();
 }
 END_TEST

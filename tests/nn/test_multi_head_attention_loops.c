@@ -133,8 +133,6 @@ START_TEST(against_plain_loops)
            *bias = calloc((size_t)scores, sizeof *bias);
     const double *const x[3] = {th_data_const(l.x[0]), th_data_const(l.x[1]), th_data_const(l.x[2])};
     for (int which = 0; which < MASKS; which++) {
-        if (!takes_mask(c, which))
-            continue;
         const th_mask mask = make_mask(c, which, bias);
         reference(c, l.module, x, bias, y, weights);
         th_tensor *w = NULL, *result = th_attend(l.module, l.x[0], l.x[1], l.x[2],

@@ -23,13 +23,13 @@
 #define BLOCK                                                                                                          \
     {                                                                                                                  \
         6, true, true, true, true, true, true, true, 22, false, TH_RELU_SQUARED, TH_RMS_NORM, true, 0.375, true, 0.5,  \
-            true, true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true                                          \
+            true, true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true, true                                    \
     }
 static const bool other[5] = {true, false, false, true};
 #define ENCODER true, true, true, {0}, true, 24, true
 #define MULTIPLIERS 0.125, 0.25, 18, 21, true, 23, 19
 static const th_language_model_options every = {
-    1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          true, ENCODER,
+    1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          25, true, ENCODER,
     MULTIPLIERS, BLOCK, SCORES, other, true, {0.5, 20, true, true, true}};
 
 static void set_every(void)

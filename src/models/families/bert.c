@@ -1,37 +1,9 @@
 /* BERT (Devlin et al. 2018): an encoder with learned positions, types of tokens and post-norm blocks, alone or as a masked
  * language model. */
-#include "models/families/family.h"
+#include "models/families/bert.h"
 
-#define LAYER "bert.encoder.layer.*."
-
-static const th_tensor_name projections[] = {
-    {"layers.*.self_attn.in_proj_weight", LAYER "attention.self.query.weight", TH_VIEW_QUERY, 0},
-    {"layers.*.self_attn.in_proj_weight", LAYER "attention.self.key.weight", TH_VIEW_KEY, 0},
-    {"layers.*.self_attn.in_proj_weight", LAYER "attention.self.value.weight", TH_VIEW_VALUE, 0},
-    {"layers.*.self_attn.in_proj_bias", LAYER "attention.self.query.bias", TH_VIEW_QUERY, 0},
-    {"layers.*.self_attn.in_proj_bias", LAYER "attention.self.key.bias", TH_VIEW_KEY, 0},
-    {"layers.*.self_attn.in_proj_bias", LAYER "attention.self.value.bias", TH_VIEW_VALUE, 0},
-    {0},
-};
-
-static const th_tensor_name tensors[] = {
-    TH_NAME("embedding.weight", "bert.embeddings.word_embeddings.weight"),
-    TH_NAME("position.weight", "bert.embeddings.position_embeddings.weight"),
-    TH_NAME("type_embedding.weight", "bert.embeddings.token_type_embeddings.weight"),
-    TH_NAME("input_norm.weight", "bert.embeddings.LayerNorm.weight"),
-    TH_NAME("input_norm.bias", "bert.embeddings.LayerNorm.bias"),
-    TH_NAME("layers.*.self_attn.out_proj.weight", LAYER "attention.output.dense.weight"),
-    TH_NAME("layers.*.self_attn.out_proj.bias", LAYER "attention.output.dense.bias"),
-    TH_NAME("layers.*.norm1.weight", LAYER "attention.output.LayerNorm.weight"),
-    TH_NAME("layers.*.norm1.bias", LAYER "attention.output.LayerNorm.bias"),
-    TH_NAME("layers.*.linear1.weight", LAYER "intermediate.dense.weight"),
-    TH_NAME("layers.*.linear1.bias", LAYER "intermediate.dense.bias"),
-    TH_NAME("layers.*.linear2.weight", LAYER "output.dense.weight"),
-    TH_NAME("layers.*.linear2.bias", LAYER "output.dense.bias"),
-    TH_NAME("layers.*.norm2.weight", LAYER "output.LayerNorm.weight"),
-    TH_NAME("layers.*.norm2.bias", LAYER "output.LayerNorm.bias"),
-    {0},
-};
+static const th_tensor_name projections[] = {TH_BERT_PROJECTIONS("bert."), {0}};
+static const th_tensor_name tensors[] = {TH_BERT_TENSORS("bert."), {0}};
 
 static const th_tensor_name classifier[] = {
     TH_NAME("transform.weight", "cls.predictions.transform.dense.weight"),
@@ -71,16 +43,8 @@ static const th_family_head heads[] = {
 static const char *const outputs[] = {"cls.", "classifier.", "qa_outputs.", NULL};
 
 static const th_family_field fields[] = {
-    TH_LLAMA_SIZES(30522, 512, 768, 3072, 12, 12),
-    {"type_vocab_size", TH_SIZE(token_types), .default_value = 2},
+    TH_BERT_FIELDS(30522),
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "gelu"},
-    {"hidden_dropout_prob", TH_RATE(dropout), .default_value = 0.1},
-    {"attention_probs_dropout_prob", TH_RATE(block.attention_dropout), .default_value = 0.1},
-    {"layer_norm_eps", TH_EPS(block.eps), .default_value = 1e-12},
-    {"tie_word_embeddings", .kind = TH_FIELD_TRUE}, /* else transformers has two biases, of which it uses one */
-    {"position_embedding_type", .kind = TH_FIELD_NAME, .name = "absolute"},
-    {"is_decoder", .kind = TH_FIELD_FALSE},
-    {"add_cross_attention", .kind = TH_FIELD_FALSE},
     {0},
 };
 
@@ -101,11 +65,6 @@ const th_family th_family_bert = {
     .heads = heads,
     .tensors = {projections, tensors, classifier},
     .fields = fields,
-    .options = {.positions = TH_POSITIONS_LEARNED,
-                .bidirectional = true,
-                .input_norm = true,
-                .classifier_bias = true,
-                .classifier_transform = true,
-                .block = {.post_norm = true}},
+    .options = {TH_BERT_OPTIONS, .block = {.post_norm = true}},
     .end_token = -1,
 };

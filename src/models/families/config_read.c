@@ -78,7 +78,7 @@ static const th_family *find_family(const th_config *c)
         th_config_refuse(c, "it has no \"%s\"", "model_type");
         return NULL;
     }
-    char list[160], sentence[240];
+    char list[240], sentence[320];
     const char *type = th_config_string(c, "model_type", "");
     const th_family *family = th_family_find(type);
     if (family == NULL) {
@@ -87,6 +87,15 @@ static const th_family *find_family(const th_config *c)
         th_config_refuse(c, sentence, type);
     }
     return family;
+}
+
+/* Subtracts the positions before the first one from max_position_embeddings. */
+static void subtract_first_position(const th_config *c, const th_family *family, th_language_model_options *o)
+{
+    if (o->length <= o->first_position)
+        th_config_fail(c, "\"%s\" is %lld; it must be more than %lld, the position of the first token",
+                       key_of_member(family, TH_MEMBER(length)), (long long)o->length, (long long)o->first_position);
+    o->length -= o->first_position;
 }
 
 /* Whether config.json describes a model with a classifier. BertForPreTraining has further outputs, which are ignored. */
@@ -100,8 +109,10 @@ static bool has_classifier(const th_config *c, const th_family *family)
         const char *name = json_is_string(entry) ? json_string_value(entry) : "";
         if (strcmp(name, family->architecture) == 0 || strcmp(name, "BertForPreTraining") == 0)
             return true;
+        if (strcmp(name, family->encoder_architecture) == 0)
+            return false;
     }
-    return false;
+    return !family->options.bidirectional;
 }
 
 /* Returns the object that describes the text part of a model with pictures; otherwise NULL. */
@@ -128,6 +139,8 @@ static void read_model(const th_config *c, const th_config *whole, th_foreign_co
     th_fields_read(c, family, o);
     if (!th_failed(ctx))
         check_heads(c, family, o);
+    if (!th_failed(ctx))
+        subtract_first_position(c, family, o);
     if (th_failed(ctx))
         return;
     const bool has_head = th_head_read(c, family, o);

@@ -57,12 +57,16 @@ static void put_field(th_writer *w, const th_family_field *f, const th_language_
     case TH_FIELD_PART_OF_WIDTH:
         th_put_integer(w, f->key, (int64_t)fmax(1, nearbyint((double)o->width / *(const double *)member)));
         break;
+    case TH_FIELD_AFTER_TOKEN:
+        th_put_integer(w, f->key, *(const int64_t *)member - 1);
+        break;
     case TH_FIELD_SCALED:
         th_put_flag(w, f->key, *(const double *)member != 1);
         break;
     case TH_FIELD_FALSE:
     case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
+    case TH_FIELD_ZERO:
     case TH_FIELD_NULL: /* these are the defaults */
         break;
     }
@@ -98,7 +102,7 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
 {
     th_writer w = {.file = file};
     th_language_model_options o = th_normal_options(options);
-    o.length = positions_of(&o);
+    o.length = positions_of(&o) + o.first_position;
     const th_family_head *head = th_family_head_find(family, o.head.kind);
     th_put_key(&w, "architectures");
     fprintf(file, "[\"%s\"]", architecture_of(family, head, &o));
@@ -110,7 +114,8 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
         th_head_write(&w, head, &o.head);
     put_token(&w, "bos_token_id", begin_token);
     put_token(&w, "eos_token_id", end_token);
-    th_put_null(&w, "pad_token_id"); /* a default may be outside the vocabulary */
+    if (o.first_position == 0)
+        th_put_null(&w, "pad_token_id"); /* a default may be outside the vocabulary */
     th_put_text(&w, "torch_dtype", type);
     fputs("\n}\n", file);
 }

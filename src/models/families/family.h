@@ -51,10 +51,12 @@ typedef enum th_field_kind {
     TH_FIELD_INVERSE_ROOT,   /* an integer n, double: 1 / sqrt(n) */
     TH_FIELD_ROOT_OF_LAYERS, /* a number n, double: n / sqrt(layers) */
     TH_FIELD_PART_OF_WIDTH,  /* an integer n, double: width / n */
+    TH_FIELD_AFTER_TOKEN,    /* a token n, int64_t: n + 1 */
     TH_FIELD_SCALED,         /* a flag, double: true is 0 (the default), false is 1 */
     TH_FIELD_FALSE,          /* a flag that must be false; it has no member */
     TH_FIELD_TRUE,           /* a flag that must be true; it has no member */
     TH_FIELD_NAME,           /* a string that must be `name`; it has no member */
+    TH_FIELD_ZERO,           /* a number that must be 0; it has no member */
     TH_FIELD_NULL            /* must be null; it has no member */
 } th_field_kind;
 
@@ -119,6 +121,7 @@ typedef struct th_family_rotary {
         *window_base_key; /* layers with a window have their own rope_parameters; NULL: all layers have the same */
     double window_base;
     int64_t original_length;   /* original_max_position_embeddings if it is missing; 0: max_position_embeddings */
+    bool in_parameters_only;   /* scaling is not written to rope_scaling, which would scale all layers */
     bool has_longrope_aliases; /* rope_type su and yarn are other names of longrope, and no other scaling exists */
 } th_family_rotary;
 
@@ -136,6 +139,8 @@ typedef struct th_family_layers {
     bool has_switch;      /* use_sliding_window, which is false if it is missing */
     int64_t full_every;   /* without layer_types: each n-th layer has no window */
     const char *full_key; /* the field of full_every, or NULL */
+    bool full_first;      /* the first of each n layers has no window instead */
+    const char *span_key; /* instead of sliding_window, the number of keys on both sides of a bidirectional window */
     int64_t window_from; /* max_window_layers if it is missing: without layer_types, layers from this one have a window;
                              0: no such field */
     int64_t rotary_except; /* no_rope_layer_interval if it is missing: each n-th layer has no rotary positions, and
@@ -159,7 +164,8 @@ typedef struct th_family {
     const char *prefix;                    /* of names; a file may omit it */
     const char *embedding, *classifier;
     const char *other_classifier;      /* another name in files, or NULL */
-    const char *encoder_architecture;  /* of models without a classifier; NULL: all models have one */
+    const char *encoder_architecture;  /* of models without a classifier, which is the usual one of a bidirectional
+                                          model; NULL: all models have a classifier */
     const char *const *ignored;        /* beginnings of names, behind the prefix, whose tensors are not read; NULL ends
                                           the list. NULL: none */
     const char *const *outputs;        /* such beginnings of the tensors of classifiers and heads. A new head replaces
@@ -176,7 +182,7 @@ typedef struct th_family {
 
 /* All families in the order in which export tries them, and their number. */
 extern const th_family *const th_families[];
-enum { TH_FAMILIES = 15 };
+enum { TH_FAMILIES = 19 };
 
 /* Returns the family of a model_type, or NULL. */
 const th_family *th_family_find(const char *model_type);
@@ -193,7 +199,8 @@ extern const th_tensor_name th_llama_projections[], th_llama_tensors[], th_llama
 /* The tables, one for each model_type. */
 extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,
     th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox,
-    th_family_phi, th_family_granite, th_family_minicpm, th_family_bert;
+    th_family_phi, th_family_granite, th_family_minicpm, th_family_bert, th_family_roberta, th_family_xlm_roberta,
+    th_family_distilbert, th_family_modernbert;
 
 /* -- layers whose attention differs: windows, and layers without rotary positions (layers_read.c, layers_write.c) -- */
 

@@ -27,7 +27,7 @@ void th_config_refuse(const th_config *c, const char *sentence, const char *deta
 
 void th_config_fail(const th_config *c, const char *sentence, ...)
 {
-    char reason[320];
+    char reason[400];
     va_list values;
     va_start(values, sentence);
     vsnprintf(reason, sizeof reason, sentence, values);
@@ -174,6 +174,8 @@ static void read_only_value(const th_config *c, const th_family_field *f)
         th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
     if (f->kind == TH_FIELD_NAME && strcmp(th_config_string(c, f->key, f->name), f->name) != 0)
         th_config_refuse(c, "\"%s\" has a value that is not supported", f->key);
+    if (f->kind == TH_FIELD_ZERO && th_config_number(c, f->key, 0) != 0)
+        th_config_refuse(c, "\"%s\" is not 0, which is not supported", f->key);
     if (f->kind == TH_FIELD_TRUE && !th_config_flag(c, f->key, true))
         th_config_refuse(c, "\"%s\" is false, which is not supported", f->key);
     if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
@@ -214,12 +216,16 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
         *(double *)member =
             (double)o->width / (double)integer_in(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value);
         break;
+    case TH_FIELD_AFTER_TOKEN:
+        *(int64_t *)member = integer_in(c, key, 0, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value) + 1;
+        break;
     case TH_FIELD_SCALED:
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
         break;
     case TH_FIELD_FALSE:
     case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
+    case TH_FIELD_ZERO:
     case TH_FIELD_NULL:
         read_only_value(c, f);
         break;

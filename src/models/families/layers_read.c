@@ -22,6 +22,8 @@ typedef struct layer_settings {
 static int64_t read_window(const th_config *c, const th_family_layers *f)
 {
     static const char key[] = "sliding_window";
+    if (f->span_key) /* half of the keys are on each side */
+        return th_config_integer(c, f->span_key, 1, f->window) / 2 + 1;
     if (f->windows == TH_NO_WINDOWS) {
         if (th_config_is_given(c, key))
             th_config_refuse(c, "\"%s\" is given, but such a model does not have it", key);
@@ -80,7 +82,7 @@ static bool has_usual_window(const th_family_layers *f, const layer_settings *p,
 {
     if (p->window == 0 && f->full_every == 0)
         return false;
-    return f->windows == TH_WINDOW_IN_ALL_LAYERS || (f->full_every > 0 && (i + 1) % p->full_every != 0) ||
+    return f->windows == TH_WINDOW_IN_ALL_LAYERS || (f->full_every > 0 && (i + !f->full_first) % p->full_every != 0) ||
            (f->window_from > 0 && i >= p->window_from) || (f->rotary_except > 0 && !rotary);
 }
 

@@ -54,7 +54,9 @@ static void put_windows(th_writer *w, const th_family *family, const th_language
     const int64_t window = window_in_use(o);
     if (f->windows == TH_NO_WINDOWS)
         return;
-    if (window > 0)
+    if (f->span_key)
+        th_put_integer(w, f->span_key, window > 0 ? 2 * (window - 1) : f->window);
+    else if (window > 0)
         th_put_integer(w, "sliding_window", window);
     else if (f->full_every > 0) /* transformers makes the mask even if no layer uses it */
         th_put_integer(w, "sliding_window", o->length);

@@ -95,6 +95,7 @@ typedef struct member {
 static const member of_model[] = {
     MODEL(INTEGER, heads),
     MODEL(CHOICE, positions),
+    MODEL(INTEGER, first_position),
     MODEL(FLAG, untied),
     MODEL(FLAG, classifier_bias),
     MODEL(FLAG, classifier_transform),
@@ -134,6 +135,7 @@ static const member of_model[] = {
     MODEL(REAL, block.eps),
     MODEL(FLAG, block.value_residual),
     MODEL(FLAG, block.embedding_skip),
+    MODEL(FLAG, block.no_first_norm),
 };
 
 #define SCORES_OF(flag, kind, member)                                                                                  \

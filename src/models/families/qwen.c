@@ -43,6 +43,7 @@ static const th_family_field qwen3_fields[] = {
 const th_family th_family_qwen3 = {
     .model_type = "qwen3",
     .architecture = "Qwen3ForCausalLM",
+    .encoder_architecture = "Qwen3Model",
     .title = "Qwen 3",
     TH_LLAMA_NAMES(th_llama_norms),
     .fields = qwen3_fields,

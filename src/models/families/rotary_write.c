@@ -117,7 +117,7 @@ void th_rotary_write(th_writer *w, const th_family *family, int64_t head_width, 
 {
     const th_family_rotary *f = &family->rotary;
     put_rope_parameters(w, family, head_width, full, window);
-    if (full->rotary_scaling.kind != TH_ROTARY_UNSCALED) {
+    if (full->rotary_scaling.kind != TH_ROTARY_UNSCALED && !f->in_parameters_only) {
         th_put_key(w, "rope_scaling");
         fputs("{", w->file);
         put_scaling(w, &full->rotary_scaling);

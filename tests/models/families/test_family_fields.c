@@ -8,10 +8,10 @@
 
 #include "hugging_face_folder.h"
 
-static const char *const types[] = {"gpt2",     "llama", "mistral", "smollm3", "qwen2",
-                                    "qwen3",    "phi3",  "olmo2",   "gemma2",  "gemma3_text",
-                                    "gpt_neox", "phi",   "granite", "minicpm", "bert"};
-enum { TYPES = sizeof types / sizeof *types };
+static const char *const types[] = {"gpt2",    "llama",   "mistral", "smollm3",     "qwen2",      "qwen3",
+                                    "phi3",    "olmo2",   "gemma2",  "gemma3_text", "gpt_neox",   "phi",
+                                    "granite", "minicpm", "bert",    "roberta",     "distilbert", "modernbert"};
+enum { TYPES = sizeof types / sizeof *types, DECODERS = 13 }; /* of which transformers has all but minicpm */
 
 /* -- options as text -- */
 
@@ -45,6 +45,7 @@ static const member members[] = {
     MEMBER('d', dropout),
     MEMBER('d', embedding_dropout),
     MEMBER('e', positions),
+    MEMBER('i', first_position),
     MEMBER('b', untied),
     MEMBER('b', classifier_bias),
     MEMBER('b', classifier_transform),
@@ -60,6 +61,7 @@ static const member members[] = {
     MEMBER('d', block.dropout),
     MEMBER('d', block.eps),
     MEMBER('b', block.no_mlp),
+    MEMBER('b', block.no_first_norm),
     MEMBER('b', block.gated),
     MEMBER('b', block.post_norm),
     MEMBER('b', block.output_norm),
@@ -208,6 +210,20 @@ static const struct field {
     {"dim_model_base", "256"},
     {"sparse_config", "{}"},
     {"qk_layernorm", "false"},
+    {"pad_token_id", "7"},
+    {"dim", "9216"},
+    {"hidden_dim", "777"},
+    {"n_layers", "5"},
+    {"n_heads", "64"},
+    {"activation", "\"relu\""},
+    {"dropout", "0.25"},
+    {"norm_eps", "0.25"},
+    {"decoder_bias", "false"},
+    {"local_attention", "64"},
+    {"global_attn_every_n_layers", "2"},
+    {"global_rope_theta", "777"},
+    {"local_rope_theta", "777"},
+    {"mlp_dropout", "0"},
     {"is_causal", "true"},
     {"quantization_config", "{}"},
 };
@@ -410,14 +426,15 @@ END_TEST
 /* An embedding scale of 1 changes nothing. An option that a family lacks is an error with the family's title. */
 START_TEST(test_titles)
 {
-    static const char *const titles[] = {"GPT-2",    "Llama", "Mistral", "SmolLM 3", "Qwen 2",
-                                         "Qwen 3",   "Phi-3", "OLMo 2",  "Gemma 2",  "Gemma 3",
-                                         "GPT-NeoX", "Phi",   "Granite", "MiniCPM",  "BERT"};
+    static const char *const titles[] = {"GPT-2",   "Llama",   "Mistral", "SmolLM 3", "Qwen 2",     "Qwen 3",
+                                         "Phi-3",   "OLMo 2",  "Gemma 2", "Gemma 3",  "GPT-NeoX",   "Phi",
+                                         "Granite", "MiniCPM", "BERT",    "RoBERTa",  "DistilBERT", "ModernBERT"};
     char words[80];
     th_language_model_options o = {.vocabulary = 5, .length = 6, .width = 8, .heads = 2, .layers = 1};
     snprintf(words, sizeof words, "the family is %s, which does not support this model's ", titles[_i]);
     o.block.no_mlp = true;
-    o.token_types = 2; /* BERT has at least one */
+    o.token_types = 2;    /* BERT has at least one */
+    o.first_position = 1; /* RoBERTa has at least one */
     expect_status(
         th_language_model_export(th_language_model_new(ctx, &o), directory, &(th_export_options){.family = types[_i]}),
         TH_ERROR_ARGUMENT, words);
@@ -436,8 +453,7 @@ int main(void)
 {
     TCase *tests = new_suite("family fields", setup, teardown);
     tcase_add_loop_test(tests, test_fields, 0, TYPES);
-    tcase_add_loop_test(tests, test_written_positions, 0,
-                        TYPES - 2); /* transformers has no minicpm, and BERT no rotary positions */
+    tcase_add_loop_test(tests, test_written_positions, 0, DECODERS);
     tcase_add_loop_test(tests, test_titles, 0, TYPES);
     return run_suites();
 }

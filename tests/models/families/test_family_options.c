@@ -338,6 +338,13 @@ static const struct row {
     {"minicpm", "MiniCPMForCausalLM", "MiniCPM", LLAMA_NAMES, 2, 1e4, 1e4},
     {"bert", "BertForMaskedLM", "BERT", "bert.", "bert.embeddings.word_embeddings.weight",
      "cls.predictions.decoder.weight", NULL, -1, 1e4, 1e4},
+#define ROBERTA_NAMES "roberta.", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", NULL
+    {"roberta", "RobertaForMaskedLM", "RoBERTa", ROBERTA_NAMES, 2, 1e4, 1e4},
+    {"xlm-roberta", "XLMRobertaForMaskedLM", "XLM-RoBERTa", ROBERTA_NAMES, 2, 1e4, 1e4},
+    {"distilbert", "DistilBertForMaskedLM", "DistilBERT", "distilbert.", "distilbert.embeddings.word_embeddings.weight",
+     "vocab_projector.weight", NULL, -1, 1e4, 1e4},
+    {"modernbert", "ModernBertForMaskedLM", "ModernBERT", "model.", "model.embeddings.tok_embeddings.weight",
+     "decoder.weight", NULL, 50282, 160000, 1e4},
 };
 
 static bool same_text(const char *a, const char *b)
@@ -362,13 +369,14 @@ START_TEST(rows_of_families)
         ck_assert_double_eq(th_rotary_usual_base(f, true), r->window_base);
         for (int t = 0; t < 4; t++) /* a matrix of one parameter has the place 0 */
             for (const th_tensor_name *n = f->tensors[t]; n && n->ours; n++)
-                ck_assert_msg(n->place == 0 || (strcmp(f->model_type, "phi3") == 0 && n->view == TH_VIEW_WHOLE), "%s",
-                              n->ours);
+                ck_assert_msg(n->place == 0 ||
+                                  ((f == &th_family_phi3 || f == &th_family_modernbert) && n->view == TH_VIEW_WHOLE),
+                              "%s", n->ours);
     }
     ck_assert_ptr_null(th_family_find("gpt"));
     th_family_list(list, sizeof list);
     ck_assert_str_eq(list, "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox, "
-                           "phi, granite, minicpm and bert");
+                           "phi, granite, minicpm, bert, roberta, xlm-roberta, distilbert and modernbert");
 }
 END_TEST
 

@@ -136,6 +136,19 @@ START_TEST(test_options_of_families)
     int64_t token;
     ck_assert_int_eq(th_pretrained_end_token(ctx, directory, &token), TH_OK);
     ck_assert_int_eq(token, 7);
+    o = read_options("roberta", "\"max_position_embeddings\": 514, \"type_vocab_size\": 1");
+    ck_assert(o.first_position == 2 && o.length == 512 && o.token_types == 1 && o.bidirectional && o.no_classifier);
+    o = read_options("xlm-roberta", "\"architectures\": [\"XLMRobertaForMaskedLM\"], \"pad_token_id\": 0");
+    ck_assert(o.first_position == 1 && o.length == 511 && o.classifier_transform && o.classifier_bias);
+    o = read_options("distilbert", "\"hidden_size\": 48, \"n_layers\": 3");
+    ck_assert(o.width == 48 && o.layers == 3 && o.token_types == 0 && o.block.eps == 1e-12 &&
+              o.block.mlp_width == 3072);
+    o = read_options("modernbert", "\"num_hidden_layers\": 5, \"local_attention\": 9, \"local_rope_theta\": 7");
+    ck_assert_str_eq(others_of(&o), "01101");
+    ck_assert(o.block.scores.window == 0 && o.block.scores.rotary_base == 160000 && o.other_scores.window == 5 &&
+              o.other_scores.rotary_base == 7 && o.block.no_first_norm && o.block.no_bias && o.block.gated);
+    o = read_options("qwen3", "\"architectures\": [\"Qwen3Model\"]");
+    ck_assert(o.no_classifier && !o.untied && !o.bidirectional);
     o = read_options("gpt2", "\"scale_attn_by_inverse_layer_idx\": true, \"scale_attn_weights\": false");
     ck_assert(o.scale_by_layer && o.block.scale == 1);
 }
@@ -266,6 +279,15 @@ START_TEST(test_refused_fields)
         {"phi", "\"qk_layernorm\": true", "\"qk_layernorm\" is true"},
         {"bert", "\"position_embedding_type\": \"relative_key\"", "\"position_embedding_type\" has a value"},
         {"bert", "\"is_decoder\": true", "\"is_decoder\" is true"},
+        {"roberta", "\"hidden_act\": \"relu\"", "\"hidden_act\" has a value"},
+        {"roberta", "\"max_position_embeddings\": 514, \"pad_token_id\": 513", "it must be more than 514"},
+        {"roberta", "\"pad_token_id\": -1", "\"pad_token_id\" is -1"},
+        {"distilbert", "\"sinusoidal_pos_embds\": true", "\"sinusoidal_pos_embds\" is true"},
+        {"distilbert", "\"dim\": 12, \"hidden_size\": 24", "\"hidden_size\" contradicts"},
+        {"modernbert", "\"norm_bias\": true", "\"norm_bias\" is true"},
+        {"modernbert", "\"mlp_dropout\": 0.1", "\"mlp_dropout\" is not 0"},
+        {"modernbert", "\"classifier_activation\": \"silu\"", "\"classifier_activation\" has a value"},
+        {"modernbert", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}", "\"rope_scaling\" is given"},
         {"granite", "\"logits_scaling\": 0", "\"logits_scaling\" is 0; it must be in [1e-06, 1e+06]"},
         {"granite", "\"residual_multiplier\": -1", "\"residual_multiplier\" is -1"},
         {"granitemoe", "", "model type \"granitemoe\" is not supported"},
@@ -305,8 +327,13 @@ static const struct {
     {"phi", "phi", "phi"},
     {"granite", "granite", "granite"},
     {"gemma3_pictures", "gemma3_text", "gemma3_text"},
+    {"bert", "bert", "bert"},
+    {"roberta", "roberta", "roberta"},
+    {"roberta", "xlm-roberta", "roberta"},
+    {"distilbert", "distilbert", "distilbert"},
+    {"modernbert", "modernbert", "modernbert"},
 };
-enum { MODELS = sizeof models / sizeof *models };
+enum { MODELS = sizeof models / sizeof *models, DECODERS = MODELS - 5 };
 
 static th_module *fixture(int i)
 {
@@ -498,7 +525,7 @@ int main(void)
     tcase_add_test(tests, test_refused_fields);
     tcase_add_loop_test(tests, test_round_trips, 0, MODELS);
     tcase_add_loop_test(tests, test_rounded, 0, 2 * MODELS);
-    tcase_add_loop_test(tests, test_neighbors_become_halves, 1, MODELS);
+    tcase_add_loop_test(tests, test_neighbors_become_halves, 1, DECODERS);
     tcase_add_test(tests, test_named_family);
     tcase_add_test(tests, test_options_that_differ);
     tcase_add_loop_test(tests, test_out_of_memory, 0, 3);
