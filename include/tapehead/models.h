@@ -25,6 +25,8 @@
 #include "tapehead/peft.h"
 #include "tapehead/safetensors.h"
 #include "tapehead/sentence_embedding.h"
+#include "tapehead/text_batch.h"
+#include "tapehead/text_examples.h"
 
 /* logs of a training run */
 #include "tapehead/log.h"

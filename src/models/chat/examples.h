@@ -84,7 +84,8 @@ typedef struct th_faults {
 
 /* Takes the pending error of an example as a fault. source: where the example is, with which the error begins. */
 void th_faults_take(th_faults *faults, th_context *ctx, const char *source, int64_t line);
-/* Sets the error that names all kinds of faults. examples: those that were read. */
-th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *name, int64_t examples);
+/* Sets the operation's error, which names all kinds of faults. examples: those that were read. */
+th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *operation, const char *name,
+                         int64_t examples);
 
 #endif

@@ -47,7 +47,8 @@ void th_faults_take(th_faults *faults, th_context *ctx, const char *source, int6
     faults->kind[i].count++;
 }
 
-th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *name, int64_t examples)
+th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *operation, const char *name,
+                         int64_t examples)
 {
     char text[1000] = "";
     const int most = TH_FAULT_TEXT / (faults->kinds > 0 ? faults->kinds : 1); /* bytes of a message, so that all fit */
@@ -64,5 +65,5 @@ th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *n
     if (faults->count > 1)
         th_append(text, sizeof text, ". In all, %lld of %lld examples have faults%s", (long long)faults->count,
                   (long long)examples, faults->count == TH_MAX_FAULTS ? ", and the rest was not read" : "");
-    return th_fail(ctx, faults->status, "instructions", "%s", text);
+    return th_fail(ctx, faults->status, operation, "%s", text);
 }

@@ -335,7 +335,7 @@ static th_status append_records(example *e, th_example_reader *reader, const cha
                 count_example(counts, e->tokens, e->marks);
         }
     }
-    return status == TH_OK && faults.count > 0 ? th_faults_fail(&faults, e->ctx, name, examples) : status;
+    return status == TH_OK && faults.count > 0 ? th_faults_fail(&faults, e->ctx, operation, name, examples) : status;
 }
 
 th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tokenizer, const char *text, size_t bytes,

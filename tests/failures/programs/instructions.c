@@ -87,6 +87,20 @@ static th_status conversation_encoded(program_run *r)
     return status;
 }
 
+static th_status examples_read(program_run *r)
+{
+    static const char rows[] = "text,label\na,x\n\"b\nc\",y\n";
+    th_text_examples data = {0};
+    const th_text_example_options options = {.kind = TH_EXAMPLES_LABELS};
+    TRY(th_text_examples_read(r->ctx, rows, sizeof rows - 1, "rows", &options, &data));
+    for (int64_t i = 0; i < data.count; i++) {
+        add_text(r, data.text[i]);
+        add_text(r, data.label_names[data.label[i]]);
+    }
+    th_text_examples_free(&data);
+    return TH_OK;
+}
+
 static th_status lines_written(program_run *r)
 {
     th_tokenizer *tokenizer = th_tokenizer_bytes_new(r->ctx);
@@ -170,4 +184,4 @@ static th_status calls_encoded(program_run *r)
 
 const program instruction_data = {
     .name = "instruction_data",
-    .step = {template_loaded, conversation_encoded, lines_written, windows_packed, calls_encoded}};
+    .step = {template_loaded, conversation_encoded, examples_read, lines_written, windows_packed, calls_encoded}};

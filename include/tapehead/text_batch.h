@@ -1,0 +1,42 @@
+/* Batches of texts for encoders: tokens of several texts, padded to the longest. B texts, T tokens in the longest one.
+ *
+ *     th_text_batch batch;
+ *     if (th_text_batch_make(tokenizer, texts, n, 512, &batch))
+ *         return report(ctx);
+ *     th_tensor *logits = th_language_model_logits(
+ *         model, batch.tokens, &(th_language_model_logits_options){.lengths = batch.lengths, .types = batch.types}); */
+#ifndef TAPEHEAD_TEXT_BATCH_H
+#define TAPEHEAD_TEXT_BATCH_H
+
+#include "tapehead/base.h"
+#include "tapehead/tokenizer.h"
+
+TH_BEGIN_DECLS
+
+/* Tensors with the ownership of results. All are int32. */
+typedef struct th_text_batch {
+    th_tensor *tokens;  /* (B, T), padded with token 0 */
+    th_tensor *lengths; /* (B): the number of tokens of each text */
+    th_tensor *words;   /* (B, T): the number of the word whose first token this is; -1: another token. NULL without
+                           words */
+} th_text_batch;
+
+/* Encodes n texts, which end with NUL, with the tokens that th_tokenizer_encode_document adds. Texts with more than
+ * `length` tokens lose tokens at their end, but not those that the tokenizer adds. Errors: TH_ERROR_ARGUMENT, TH_ERROR_VALUE
+ * for a text without tokens, TH_ERROR_MEMORY. */
+TH_API th_status th_text_batch_make(th_tokenizer *tokenizer, const char *const *texts, int64_t n, int64_t length,
+                                    th_text_batch *batch) TH_MUST_CHECK;
+/* As th_text_batch_make, for n lists of words. Text i has the words word_begin[i] to word_begin[i + 1] - 1. Each word is
+ * encoded by itself, with a space before it. */
+TH_API th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *const *words, const int64_t *word_begin,
+                                          int64_t n, int64_t length, th_text_batch *batch) TH_MUST_CHECK;
+
+/* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
+#define th_text_batch_make(...) TH_AT_STATUS(th_text_batch_make(__VA_ARGS__))
+#define th_text_batch_make_words(...) TH_AT_STATUS(th_text_batch_make_words(__VA_ARGS__))
+#endif
+
+TH_END_DECLS
+
+#endif
