@@ -157,7 +157,8 @@ typedef struct th_language_model_logits_options {
     th_tensor *rows;  /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each sequence */
     th_tensor *types; /* int32/int64 (B, T), in [0, token_types): the type of each token; NULL: 0 */
     /* int32/int64 (B): the number of tokens in each row. The tokens after them are padding: any token is allowed there,
-     * and no valid token attends to it. NULL: T */
+     * and no valid token attends to it. A bidirectional model computes several short texts in one row, so padding takes
+     * little time, and its results are those of another token. NULL: T */
     th_tensor *lengths;
 } th_language_model_logits_options;
 /* Returns the logits (B, T, V) of tokens (B, T), as th_module_forward does, for tokens at any positions. Each token

@@ -9,9 +9,11 @@
 #include "nn/first_block.h"
 #include "nn/head.h"
 #include "nn/layers.h"
+#include "nn/packed_rows.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
 #include "nn/transformer_block.h"
+#include "ops/shared/rotary_scaling.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
@@ -131,9 +133,34 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     return x;
 }
 
+/* Whether each token's result depends on its own text only, so that texts may share a row. */
+static bool may_pack(const language_model *l, const th_language_model_logits_options *given)
+{
+    return l->options.bidirectional && given->lengths && !given->documents && !given->positions && !given->cache &&
+           !given->rows && l->options.bigram_rows == 0 &&
+           !th_rotary_depends_on_length(&l->options.block.scores.rotary_scaling) &&
+           !(l->options.other_layers && th_rotary_depends_on_length(&l->options.other_scores.rotary_scaling));
+}
+
+/* As hidden_states, for texts that are packed into fewer rows. */
+static th_tensor *hidden_states_of_packed(const language_model *l, const th_packed_rows *packed)
+{
+    const th_language_model_logits_options given = {.types = packed->types, .documents = packed->documents};
+    return th_unpack_rows(hidden_states_of_documents(l, packed->tokens, &given), packed->places);
+}
+
 static th_tensor *any_hidden_states(const language_model *l, th_tensor *tokens,
                                     const th_language_model_logits_options *given)
 {
+    th_packed_rows packed;
+    if (may_pack(l, given)) {
+        if (check_hidden_options(l, tokens, given) != TH_OK)
+            return NULL;
+        if (th_pack_rows(&l->base, tokens, given->types, given->lengths, l->options.length, l->options.width, &packed))
+            return hidden_states_of_packed(l, &packed);
+        if (l->base.ctx->error)
+            return NULL;
+    }
     return given->documents ? hidden_states_of_documents(l, tokens, given) : hidden_states(l, tokens, given);
 }
 

@@ -132,6 +132,48 @@ START_TEST(test_lengths_and_documents)
 }
 END_TEST
 
+/* Short texts share a row. Each has the bits that it has alone, and the same gradient; tokens and types may be strided
+ * and have 64 bits. */
+START_TEST(test_short_texts_share_rows)
+{
+    enum { TEXTS = 9, LONGEST = 7 };
+    static const int32_t lengths[TEXTS] = {2, 7, 1, 3, 3, 6, 1, 2, 5};
+    th_module *model = random_model(&bert);
+    th_tensor *tokens = th_cast(integers(TH_SHAPE(LONGEST, TEXTS), 3, V), TH_INT64),
+              *types = integers(TH_SHAPE(LONGEST, TEXTS), 1, 3);
+    const th_language_model_logits_options given = {.lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(TEXTS), lengths),
+                                                    .types = th_swap_axes(types, 0, 1)};
+    tokens = th_swap_axes(tokens, 0, 1);
+    th_tensor *x = hidden_states(model, tokens, &given);
+    ck_assert_int_eq(th_size(x, 1), LONGEST);
+    th_tensor *sum = NULL;
+    for (int64_t b = 0; b < TEXTS; b++) {
+        const int64_t n = lengths[b];
+        th_tensor *own = th_contiguous(th_slice(th_slice(tokens, 0, b, b + 1, 1), 1, 0, n, 1));
+        const th_language_model_logits_options typed = {
+            .types = th_contiguous(th_slice(th_slice(given.types, 0, b, b + 1, 1), 1, 0, n, 1))};
+        th_tensor *alone = hidden_states(model, own, &typed);
+        th_tensor *packed = th_contiguous(th_slice(th_slice(x, 0, b, b + 1, 1), 1, 0, n, 1));
+        ck_assert_msg(memcmp(th_data_const(packed), th_data_const(alone), (size_t)(n * E) * sizeof(double)) == 0,
+                      "text %lld", (long long)b);
+        th_tensor *loss = th_sum(th_mul(alone, alone), TH_ALL_AXES, NULL);
+        sum = sum ? th_add(sum, loss) : loss;
+    }
+    ck_assert_int_eq(th_backward(sum, NULL), TH_OK);
+    double wanted[12 * E];
+    memcpy(wanted, th_data_const(th_gradient(parameter(model, "layers.0.linear1.weight"))), sizeof wanted);
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        th_empty_gradient(p.tensor);
+    x = hidden_states(model, tokens, &given);
+    th_tensor *pooled = th_pooling(th_mul(x, x), given.lengths, TH_POOL_MEAN);
+    th_tensor *count = th_reshape(th_cast(given.lengths, TH_FLOAT64), TH_SHAPE(TEXTS, 1));
+    ck_assert_int_eq(th_backward(th_sum(th_mul(pooled, count), TH_ALL_AXES, NULL), NULL), TH_OK);
+    const double *gradient = th_data_const(th_gradient(parameter(model, "layers.0.linear1.weight")));
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        ck_assert_double_eq_tol(gradient[i], wanted[i], 1e-11 * (1 + fabs(wanted[i])));
+}
+END_TEST
+
 /* With first_position, the tokens of a sequence and of each document have later rows of the table. */
 START_TEST(test_first_position)
 {
@@ -255,6 +297,7 @@ int main(void)
     tcase_add_test(tests, test_classifier);
     tcase_add_test(tests, test_embeddings);
     tcase_add_test(tests, test_lengths_and_documents);
+    tcase_add_test(tests, test_short_texts_share_rows);
     tcase_add_test(tests, test_first_position);
     tcase_add_test(tests, test_model_errors);
     tcase_add_loop_test(tests, test_pooling, 0, TH_POOL_LAST + 1);
