@@ -1,6 +1,7 @@
 # Builds the examples with the installed libraries:
 #   cmake -S . -B build && cmake --build build
-# Each C file here and in class/ is a program. A directory with its name holds its other files, if it has any. With
+# Each C file here and in class/ is a program. A directory with its name holds its other files, if it has any; shared/ has files of
+# several programs. With
 # -DEXAMPLES_WITH_MPI=ON the programs that train can run in several processes.
 # (The installation names this file CMakeLists.txt. Tapehead's own build uses another.)
 cmake_minimum_required(VERSION 3.22)
@@ -16,6 +17,7 @@ if(EXAMPLES_WITH_MPI)
     find_package(MPI REQUIRED COMPONENTS C)
 endif()
 
+file(GLOB shared CONFIGURE_DEPENDS shared/*.[ch])
 file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.c class/*.c)
 foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
@@ -24,7 +26,10 @@ foreach(source ${sources})
     file(GLOB parts CONFIGURE_DEPENDS ${stem}/*.[ch])
     set(libraries tapehead::tapehead m)
     foreach(file ${source} ${parts})
-        file(STRINGS ${file} includes REGEX "^#include <(tapehead/models|jansson)\\.h>")
+        file(STRINGS ${file} includes REGEX "^#include [<\"](tapehead/models|jansson|shared/.*)\\.h[>\"]")
+        if(includes MATCHES "shared/")
+            list(APPEND parts ${shared})
+        endif()
         if(includes MATCHES "models")
             list(APPEND libraries tapehead::models)
         endif()
@@ -36,6 +41,7 @@ foreach(source ${sources})
         message(STATUS "${name} is left out: it needs the models library")
         continue()
     endif()
+    list(REMOVE_DUPLICATES parts)
     add_executable(${name} ${source} ${parts})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder})
     target_link_libraries(${name} PRIVATE ${libraries})

@@ -1,7 +1,7 @@
 /* A pretrained model with adapters: the frozen base comes from its folder, and only the adapters are in a run. */
 #include <string.h>
 
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 
 enum { MAX_TARGETS = 64 };

@@ -3,7 +3,7 @@
 
 #include "checkpoints.h"
 #include "sample.h"
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 enum { MAX_MESSAGES = 1000 };

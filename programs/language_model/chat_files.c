@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "checkpoints.h"
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 static const char template_file[] = "chat_template.jinja";

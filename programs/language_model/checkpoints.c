@@ -6,7 +6,7 @@
 
 #include "report.h"
 #include "settings.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 
 /* Returns the name of the newest (0) or an older checkpoint. It is valid for two calls. */

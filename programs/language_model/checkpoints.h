@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shared/run_folder.h"
+
 /* A checkpoint is saved as NEXT_CHECKPOINT. When it is complete, it is renamed to NEWEST_CHECKPOINT. */
 #define NEXT_CHECKPOINT "next.safetensors"
-#define NEWEST_CHECKPOINT "last.safetensors"
 
 enum { MAX_CHECKPOINTS = 100 };
 

@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_LANGUAGE_MODEL_CLEANUP_H
 #define EXAMPLES_LANGUAGE_MODEL_CLEANUP_H
 
-#include "system.h"
+#include "shared/system.h"
 
 /* Calls at_exit when the program exits, and at_signal before SIGINT, SIGTERM or SIGHUP end it. A signal that is
  * ignored, for example by nohup, stays ignored. at_signal calls only functions that a signal handler may call. A second

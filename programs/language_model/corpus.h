@@ -6,7 +6,7 @@
 
 #include <tapehead/models.h>
 
-#include "texts.h"
+#include "shared/texts.h"
 
 /* The end-of-text token of tokenizers that are made here. */
 #define END_OF_TEXT "<|endoftext|>"

@@ -1,7 +1,7 @@
 /* Finds out what the data of `tune` is: examples, or texts. Refuses files that are not texts. */
 #include <string.h>
 
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 static bool has_ending(const char *path, const char *const *endings)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "checkpoints.h"
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 /* Returns the bytes that a word like 5GB or 1.5MB says, with transformers' units. Ends the program for another word. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "checkpoints.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 
 static bool has_file(const char *folder, const char *name)

@@ -1,7 +1,7 @@
 /* GGUF files, which llama.cpp reads too: the option --gguf of the subcommand export writes one, and export reads
  * one. */
 
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 th_dtype parse_export_type(const char *name, bool block_types)

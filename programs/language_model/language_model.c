@@ -33,7 +33,7 @@
  * B batch, T length, V vocabulary. */
 #include <string.h>
 
-#include "language_model/system.h"
+#include "shared/system.h"
 #include "language_model/trainer.h"
 
 const char *program_path;

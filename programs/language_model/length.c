@@ -2,7 +2,7 @@
  * of the machine's memory is too small for it. The default is at most MAX_LENGTH: some models have a length of 131,072
  * tokens, and the attention of one such window takes minutes. */
 
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 
 /* The tokens in a batch if --batch is not given: the same number as for a new model. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "schedules.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 
 enum { MAX_TOKENS = 1 << 26 }; /* in a batch */

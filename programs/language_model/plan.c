@@ -1,6 +1,6 @@
 /* The plan of a new run: see plan.h. */
 #include "plan.h"
-#include "system.h"
+#include "shared/system.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "plan.h"
-#include "system.h"
+#include "shared/system.h"
 
 /* Lists the words of the command after the program's name. The caller frees the list. */
 static const char **list_words(const trainer *t, const char *const *sources, int count)

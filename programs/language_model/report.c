@@ -6,14 +6,7 @@
 #include "sample.h"
 #include "schedules.h"
 #include "settings.h"
-#include "system.h"
-
-double monotonic_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "shared/system.h"
 
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet)
 {

@@ -4,6 +4,8 @@
 
 #include <tapehead/models.h>
 
+#include "shared/run_folder.h"
+
 typedef struct report {
     th_context *ctx;
     th_json_log *log;
@@ -18,19 +20,6 @@ typedef struct report {
     int64_t answer_end;     /* -1: none */
 } report;
 
-/* Returns the path RUN/NAME, in memory that is valid for four calls (run.c). */
-const char *path_in(const char *run, const char *name);
-/* Returns the path as a word of a command line: "./-x" instead of "-x", which would be an option. In the memory of
- * path_in. */
-const char *as_word(const char *path);
-/* Ends the program: "PATH cannot be WHAT: " and the reason in errno. */
-_Noreturn void give_up_file(const char *path, const char *what);
-/* Creates the folder unless it is there. Ends the program if a link is at the path, so that files of an untrusted run
- * stay in its folder. */
-void create_folder(const char *path);
-
-/* Returns the seconds of a monotonic clock. */
-double monotonic_seconds(void);
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);
 /* Reports a step of the optimizer. */

@@ -5,23 +5,8 @@
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "processes.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
-
-const char *path_in(const char *run, const char *name)
-{
-    static char paths[4][4096];
-    static int next;
-    char *path = paths[next++ % 4];
-    if (snprintf(path, sizeof paths[0], "%s/%s", run, name) >= (int)sizeof paths[0])
-        give_up(PROGRAM, "the path of the run is too long");
-    return path;
-}
-
-const char *as_word(const char *path)
-{
-    return path[0] == '-' ? path_in(".", path) : path;
-}
 
 void require_no_error(const trainer *t)
 {
@@ -64,27 +49,6 @@ void wait_for_first(const trainer *t)
 
 /* -- files -- */
 
-_Noreturn void give_up_file(const char *path, const char *what)
-{
-    const int error = errno;
-    begin_last_message(PROGRAM);
-    fprintf(stderr, "%.200s cannot be %s: %s\n", path, what, strerror(error));
-    exit(EXIT_FAILURE);
-}
-
-void create_folder(const char *path)
-{
-    struct stat status;
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        give_up_file(path, "created");
-    const bool known = lstat(path, &status) == 0;
-    if (known && S_ISDIR(status.st_mode))
-        return;
-    if (known)
-        errno = ENOTDIR;
-    give_up_file(path, "written to");
-}
-
 void read_file(const trainer *t, const char *path, th_text *text)
 {
     enum { MAX_BYTES = 64 << 20 };
@@ -106,17 +70,6 @@ static void remove_files(const char *folder, const char *pattern)
             unlinkat(dirfd(directory), file->d_name, 0);
     if (directory)
         closedir(directory);
-}
-
-void lock_run(const char *run)
-{
-    enum { MAX_TRIES = 20 };                                          /* a killed process takes a moment to end */
-    const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* remains open and locked until the end */
-    for (int i = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
-        if (i == MAX_TRIES)
-            refuse(PROGRAM, "another process is using this run: ", run);
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    }
 }
 
 /* The files of a run before its first checkpoint. They are removed if the program ends early. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "settings.h"
-#include "system.h"
+#include "shared/system.h"
 
 /* One text. */
 typedef struct generated_text {

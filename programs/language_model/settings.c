@@ -8,6 +8,7 @@
 #include "checkpoints.h"
 #include "processes.h"
 #include "schedules.h"
+#include "shared/run_folder.h"
 
 enum { DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
 /* docs/tuning.md explains how the rate was found for a model of this width. */
@@ -19,6 +20,7 @@ static const double LORA_LR = 2e-4;
 /* Of Muon for a new model: of matrices, and of the other parameters. */
 static const double MUON_LR = 0.02, MUON_ADAM_LR = 3e-3;
 
+const char *const program_name = PROGRAM;
 given_options was_given;
 settings chosen = {
     .tokenizer = "characters",

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 static bool is_same_file(const struct stat *a, const struct stat *b)

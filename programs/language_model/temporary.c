@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 static char temporary_folder[2048], token_path[2100], unfinished_path[2120];

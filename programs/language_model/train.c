@@ -4,7 +4,7 @@
 
 #include "plan.h"
 #include "processes.h"
-#include "system.h"
+#include "shared/system.h"
 #include "tuning.h"
 
 static bool force, only_memory, quiet, other_tokenizer;

@@ -107,8 +107,6 @@ void agree_on_errors(const trainer *t);
 /* Waits until the first process has done what the others need. The first process calls this function afterwards, and
  * the others call it before. An error of the first process ends the program in all processes. */
 void wait_for_first(const trainer *t);
-/* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
-void lock_run(const char *run);
 /* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
  * before replace_run, the folder does not change. If it ends before keep_run_files, a new folder is removed. */
 void create_run_folder(const char *run, bool force);

@@ -5,7 +5,7 @@
 #include "cleanup.h"
 #include "processes.h"
 #include "schedules.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 #include "tuning.h"
 

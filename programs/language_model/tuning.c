@@ -1,6 +1,6 @@
 /* Tuning a pretrained model: see tuning.h. */
 #include "tuning.h"
-#include "system.h"
+#include "shared/system.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "checkpoints.h"
 #include "sample.h"
-#include "system.h"
+#include "shared/system.h"
 #include "trainer.h"
 #include "tuning.h"
 

@@ -1,11 +1,11 @@
-/* The calls of POSIX that the program uses. On Windows the library has them. */
-#ifndef EXAMPLES_LANGUAGE_MODEL_SYSTEM_H
-#define EXAMPLES_LANGUAGE_MODEL_SYSTEM_H
+/* The calls of POSIX that the programs use. On Windows the library has them. */
+#ifndef PROGRAMS_SHARED_SYSTEM_H
+#define PROGRAMS_SHARED_SYSTEM_H
 
 #include <stdlib.h>
 
 #ifdef _WIN32
-#include "models/posix/posix.h" /* (a private header: on Windows the program is built with the library) */
+#include "models/posix/posix.h" /* (a private header: on Windows the programs are built with the library) */
 
 #define default_temporary_folder th_posix_temporary_folder()
 #else

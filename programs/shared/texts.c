@@ -1,6 +1,6 @@
 /* Opens files, folders and streams as documents: see texts.h. It maps a single regular file directly. It copies
  * everything else into a temporary file without a name, and maps that. A compressed file is decompressed there. */
-#include "texts.h"
+#include "shared/texts.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 
 #include <tapehead/models.h>
 
-#include "checkpoints.h"
-#include "settings.h"
-#include "system.h"
+#include "options.h"
+#include "shared/run_folder.h"
+#include "shared/system.h"
 
 static const char standard_input[] = "-";
 
@@ -20,7 +20,7 @@ static _Noreturn void refuse_text(const char *path, const char *reason)
     char problem[400];
     snprintf(problem, sizeof problem, "the text %.300s cannot be used: %s",
              strcmp(path, standard_input) == 0 ? "from standard input" : path, reason);
-    give_up(PROGRAM, problem);
+    give_up(program_name, problem);
     abort(); /* not reached */
 }
 
@@ -57,12 +57,12 @@ static int open_unnamed(void)
 {
     const char *folder = temporary_parent();
     char path[4096], problem[400];
-    const bool fits = snprintf(path, sizeof path, "%s/language_model_XXXXXX", folder) < (int)sizeof path;
+    const bool fits = snprintf(path, sizeof path, "%s/tapehead_XXXXXX", folder) < (int)sizeof path;
     const int file = fits ? open_unnamed_file(path) : -1;
     if (file < 0) {
         snprintf(problem, sizeof problem, "a temporary file cannot be created in %.300s (TMPDIR): %s", folder,
                  strerror(fits ? errno : ENAMETOOLONG));
-        give_up(PROGRAM, problem);
+        give_up(program_name, problem);
     }
     return file;
 }
@@ -77,7 +77,7 @@ static void write_all(int file, const char *bytes, size_t count)
         if (n < 0) {
             snprintf(problem, sizeof problem, "the text cannot be copied to the temporary directory (TMPDIR): %s",
                      strerror(errno));
-            give_up(PROGRAM, problem);
+            give_up(program_name, problem);
         }
     }
 }
@@ -118,7 +118,7 @@ static void decompress(int to, const char *path, int from, size_t bytes)
     th_context *ctx = th_context_new(NULL);
     void *memory = map_file(path, from, bytes);
     if (th_decompress(ctx, path, memory, bytes, write_piece, &to) != TH_OK)
-        give_up(PROGRAM, th_error_text(ctx));
+        give_up(program_name, th_error_text(ctx));
     munmap(memory, bytes);
     th_context_free(ctx);
 }
@@ -153,7 +153,7 @@ static void add_document(text_copy *c, const char *path, size_t bytes)
     }
     char *copy = strdup(strcmp(path, standard_input) == 0 ? "the text" : path);
     if (result->end == NULL || result->paths == NULL || copy == NULL)
-        give_up(PROGRAM, "out of memory");
+        give_up(program_name, "out of memory");
     result->count += bytes;
     result->paths[result->documents] = copy;
     result->end[result->documents++] = result->count;
@@ -169,7 +169,7 @@ static void copy_folder(text_copy *c, const char *folder)
 {
     struct dirent **entry;
     const size_t documents_before = c->result.documents;
-    if (has_checkpoint(folder))
+    if (access(path_in(folder, NEWEST_CHECKPOINT), F_OK) == 0)
         refuse_text(folder, "it is the folder of a run, not of texts");
     const int count = scandir(folder, &entry, is_not_hidden, alphasort);
     if (count < 0)

@@ -1,8 +1,8 @@
 /* The sources of text: files, folders of files, pipes and standard input. Each file or stream is a document. All
  * documents are mapped, one after another, so they need not fit into the machine's memory. Files and streams that gzip or
  * zstd has compressed are decompressed. */
-#ifndef EXAMPLES_LANGUAGE_MODEL_TEXTS_H
-#define EXAMPLES_LANGUAGE_MODEL_TEXTS_H
+#ifndef PROGRAMS_SHARED_TEXTS_H
+#define PROGRAMS_SHARED_TEXTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
