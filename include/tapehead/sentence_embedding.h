@@ -1,4 +1,4 @@
-/* Sentence embeddings (Reimers & Gurevych 2019): one vector for each text, by an encoder and pooling. Reads the folders of
+/* Sentence embeddings (Reimers & Gurevych 2019): one vector for each text, by an encoder and pooling. Reads and writes the folders of
  * sentence-transformers, such as all-MiniLM-L6-v2.
  *
  *     th_sentence_options options;
@@ -13,29 +13,52 @@
 #ifndef TAPEHEAD_SENTENCE_EMBEDDING_H
 #define TAPEHEAD_SENTENCE_EMBEDDING_H
 
+#include "tapehead/hugging_face.h"
 #include "tapehead/language_model.h"
 #include "tapehead/pooling.h"
 #include "tapehead/tokenizer.h"
 
 TH_BEGIN_DECLS
 
-/* What follows the encoder. */
+enum { TH_PROMPT_SIZE = 1024 }; /* bytes of a prompt with its NUL */
+
+/* What precedes and follows the encoder. */
 typedef struct th_sentence_options {
+    char prompt[TH_PROMPT_SIZE]; /* precedes every text */
     th_pooling_kind pooling;
-    bool normalize; /* embeddings have length 1 (th_unit_length) */
-    int64_t length; /* the largest number of tokens of a text, with those of th_tokenizer_encode_document; 0: the
+    th_module *dense;   /* th_dense_new (D, E): runs on the pooled vector. NULL: none, D = E */
+    bool dense_tanh;    /* tanh follows it */
+    int64_t dimensions; /* embeddings have only the first numbers, so many, before the normalization (Kusupati et al.
+                           2022); 0: all D. With normalize, this is truncate_dim with normalize_embeddings in
+                           sentence-transformers */
+    bool normalize;     /* embeddings have length 1 (th_unit_length) */
+    int64_t length;     /* the largest number of tokens of a text, with those of th_tokenizer_encode_document; 0: the
                        model's length */
 } th_sentence_options;
 
 /* Sets options as modules.json, the pooling's config.json and sentence_bert_config.json in the folder describe them. The
- * encoder must be in the folder itself. Its tokenizer_config.json is not read. Errors (TH_ERROR_FILE) name what is not
- * supported: other modules than Transformer, Pooling and Normalize, several kinds of pooling at once, prompts that the
- * pooling excludes, and do_lower_case. */
+ * encoder must be in the folder itself. Its tokenizer_config.json is not read. options->dense, if the folder has a module
+ * Dense, is a new module of the context. options->prompt is the default prompt of config_sentence_transformers.json, or
+ * empty. Errors (TH_ERROR_FILE) name what is not supported: other modules than Transformer, Pooling, Dense and
+ * Normalize, several kinds of pooling at once, prompts that the pooling excludes, other activations of Dense than Tanh
+ * and Identity, and do_lower_case. */
 TH_API th_status th_sentence_options_read(th_context *ctx, const char *folder,
                                           th_sentence_options *options) TH_MUST_CHECK;
 
-/* Returns the embeddings (n, E) of texts, which end with NUL. Texts with more tokens lose tokens at their end, but not
- * the tokens that the tokenizer adds. model: a bidirectional th_language_model. The texts are one batch, padded to the
+/* Sets options->prompt to the prompt of this name in config_sentence_transformers.json, such as "query". TH_ERROR_FILE if
+ * the folder does not have it. */
+TH_API th_status th_sentence_prompt_read(th_context *ctx, const char *folder, const char *name,
+                                         th_sentence_options *options) TH_MUST_CHECK;
+
+/* Writes a folder that sentence-transformers reads: that of th_language_model_export with these options, which need the
+ * tokenizer, and modules.json, sentence_bert_config.json, config_sentence_transformers.json, 1_Pooling and 2_Dense.
+ * modules.json is removed first and comes last, so a folder that has it is complete. The prompt is the default prompt.
+ * .dimensions is not part of such a folder. TH_ERROR_ARGUMENT without a tokenizer. */
+TH_API th_status th_sentence_export(th_module *model, const char *folder, const th_sentence_options *sentence,
+                                    const th_export_options *options) TH_MUST_CHECK;
+
+/* Returns the embeddings (n, D) of texts, which end with NUL. Texts with more tokens lose tokens at their end, but not
+ * the tokens that the tokenizer adds. model: a th_language_model, usually bidirectional. The texts are one batch, padded to the
  * longest. options may be NULL: TH_POOL_CLS. NULL with the error pending. */
 TH_API th_tensor *th_sentence_embeddings(th_module *model, th_tokenizer *tokenizer, const char *const *texts, int64_t n,
                                          const th_sentence_options *options);
@@ -43,6 +66,8 @@ TH_API th_tensor *th_sentence_embeddings(th_module *model, th_tokenizer *tokeniz
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_sentence_options_read(...) TH_AT_STATUS(th_sentence_options_read(__VA_ARGS__))
+#define th_sentence_prompt_read(...) TH_AT_STATUS(th_sentence_prompt_read(__VA_ARGS__))
+#define th_sentence_export(...) TH_AT_STATUS(th_sentence_export(__VA_ARGS__))
 #define th_sentence_embeddings(...) TH_AT(th_sentence_embeddings(__VA_ARGS__))
 #endif
 

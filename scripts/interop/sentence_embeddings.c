@@ -1,13 +1,41 @@
-/* sentence_embeddings FOLDER MODEL TEXTS: writes the embeddings (n, E) of the lines of a file, with a folder of
- * sentence-transformers. Batches have 32 texts. */
+/* sentence_embeddings FOLDER MODEL TEXTS DIMENSIONS [EXPORT [STEPS]]: writes the embeddings (n, D) of the lines of a file,
+ * with a folder of sentence-transformers. Batches have 32 texts. With STEPS, first trains so many steps: the embeddings of
+ * lines 2 i and 2 i + 1 become similar. With EXPORT, writes the folder EXPORT of sentence-transformers. */
 #include "driver.h"
 
 enum { MAX_TEXTS = 4096, MAX_BYTES = 1 << 16, BATCH = 32 };
 
+/* Trains with batches of 16 pairs: of all second texts, the one that belongs to the first text should be the closest. */
+static void tune(th_module *model, th_tokenizer *tokenizer, const char *const *text, int count,
+                 const th_sentence_options *options, int steps)
+{
+    enum { PAIRS = 16 };
+    th_context *ctx = th_context_of(th_module_find_parameter(model, "embedding.weight"));
+    th_optimizer *optimizer = th_adam_new(model, &(th_adam_options){.learning_rate = 2e-5});
+    const char *batch[2 * PAIRS];
+    for (int step = 0; step < steps; step++) {
+        for (int i = 0; i < PAIRS; i++) {
+            const int pair = (step * PAIRS + i) % (count / 2);
+            batch[i] = text[2 * pair];
+            batch[PAIRS + i] = text[2 * pair + 1];
+        }
+        th_tensor *x = th_sentence_embeddings(model, tokenizer, batch, 2 * PAIRS, options);
+        th_tensor *a = th_slice(x, 0, 0, PAIRS, 1), *b = th_slice(x, 0, PAIRS, 2 * PAIRS, 1);
+        th_tensor *scores = th_scale(th_matmul(a, th_swap_axes(b, 0, 1)), 20);
+        th_tensor *loss = th_cross_entropy(scores, th_arange(ctx, TH_INT32, 0, PAIRS, 1), NULL);
+        driver_check(ctx);
+        if (step % 10 == 0 || step == steps - 1)
+            fprintf(stderr, "step %d: loss %.4f\n", step, th_item(loss));
+        if (th_backward(loss, NULL) || th_optimizer_step(optimizer))
+            driver_check(ctx);
+        th_tape_clear(ctx);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static char *text[MAX_TEXTS], line[MAX_BYTES];
-    if (argc != 4)
+    if (argc < 5 || argc > 7)
         return 2;
     th_context *ctx = th_context_new(NULL);
     th_sentence_options options;
@@ -26,6 +54,9 @@ int main(int argc, char **argv)
             return EXIT_FAILURE;
         strcpy(text[count++], line);
     }
+    if (argc == 7)
+        tune(model, tokenizer, (const char *const *)text, count, &options, atoi(argv[6]));
+    options.dimensions = atoi(argv[4]);
     th_tensor *part[MAX_TEXTS / BATCH];
     int parts = 0;
     for (int i = 0; i < count; i += BATCH)
@@ -33,6 +64,9 @@ int main(int argc, char **argv)
                                                count - i < BATCH ? count - i : BATCH, &options);
     driver_write(ctx, argv[1], "embeddings", th_concat(part, parts, 0));
     driver_check(ctx);
+    options.dimensions = 0;
+    if (argc > 5 && th_sentence_export(model, argv[5], &options, &(th_export_options){.tokenizer = tokenizer}))
+        driver_check(ctx);
     th_context_free(ctx);
     for (int i = 0; i < count; i++)
         free(text[i]);

@@ -111,10 +111,22 @@ static json_t *tokenizer_json(const th_tokenizer *t)
                      "decoder", t->decoder_json, "model", model_json(t));
 }
 
-/* With this file, transformers opens tokenizer.json unchanged beside any model, and does not alter decoded text. */
-static json_t *transformers_json(void)
+/* Returns the token for padding of encoders; NULL without one. */
+static const char *pad_token(const th_tokenizer *t)
 {
-    return json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+    static const char *const names[] = {"[PAD]", "<pad>"};
+    for (int i = 0; i < 2; i++)
+        if (th_vocabulary_find(&t->vocabulary, names[i], strlen(names[i])) >= 0)
+            return names[i];
+    return NULL;
+}
+
+/* With this file, transformers opens tokenizer.json unchanged beside any model, does not alter decoded text, and can pad
+ * texts for an encoder. */
+static json_t *transformers_json(const th_tokenizer *t)
+{
+    return json_pack("{s:s, s:b, s:s*}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces",
+                     0, "pad_token", pad_token(t));
 }
 
 /* -- files -- */
@@ -170,7 +182,7 @@ th_status th_tokenizer_add_files(const th_tokenizer *t, th_file_set *set)
 {
     th_status status = add_json(set, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2));
     if (status == TH_OK)
-        status = add_json(set, "tokenizer_config.json", transformers_json(), JSON_INDENT(2));
+        status = add_json(set, "tokenizer_config.json", transformers_json(t), JSON_INDENT(2));
     if (status != TH_OK || !fits_in_two_files(t))
         return status;
     status = add_json(set, "vocab.json", vocabulary_json(t), JSON_COMPACT);
