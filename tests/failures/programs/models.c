@@ -108,6 +108,32 @@ static th_status language_logits(program_run *r)
     return th_error_code(r->ctx);
 }
 
+static th_status classifier_setup(program_run *r)
+{
+    static const char *const names[] = {"no", "yes"};
+    r->model = th_language_model_new(
+        r->ctx, &(th_language_model_options){
+                    .vocabulary = 13,
+                    .length = 8,
+                    .width = 8,
+                    .heads = 2,
+                    .layers = 1,
+                    .bidirectional = true,
+                    .head = {.kind = TH_HEAD_SEQUENCE, .labels = 2, .label_names = names, .transform = true}});
+    return th_error_code(r->ctx);
+}
+
+static th_status classifier_step(program_run *r)
+{
+    th_tensor *logits = th_language_model_logits(r->model, integers(r, TH_SHAPE(3, 4), 13, 68), NULL);
+    th_tensor *loss = th_head_loss(r->model, logits, integers(r, TH_SHAPE(3), 2, 69), NULL);
+    add_tensor(r, loss);
+    TRY(th_backward(loss, NULL));
+    add_gradients(r, r->model);
+    return th_error_code(r->ctx);
+}
+
+const program classifier = {.name = "classifier", .setup = classifier_setup, .step = {classifier_step}};
 const program gpt = {.name = "gpt", .setup = gpt_setup, .step = {language_step, language_logits, language_step}};
 const program llama = {.name = "llama", .setup = llama_setup, .step = {language_step, language_logits}};
 

@@ -85,8 +85,21 @@ static th_status lost(program_run *r)
     return differentiate(r, th_add(loss, th_mse(a, r->tensor[1])));
 }
 
+static th_status lost_tasks(program_run *r)
+{
+    th_tensor *a = r->tensor[0], *b = th_mul(a, r->tensor[1]), *targets = th_select(b, 1, 0);
+    th_tensor *loss = th_add(th_cosine_similarity_loss(a, b, targets), th_cosent_loss(a, b, targets, 0));
+    loss = th_add(loss, th_ranking_loss(a, b, a, &(th_ranking_options){.symmetric = true}));
+    loss = th_add(loss, th_triplet_loss(a, b, a, NULL));
+    loss = th_add(loss, th_binary_cross_entropy(a, th_sigmoid(b), r->tensor[1]));
+    loss = th_add(loss, th_weighted_cross_entropy(a, integers(r, TH_SHAPE(3), 5, 6), th_sigmoid(th_select(b, 0, 0)),
+                                                  &(th_cross_entropy_options){TH_IGNORE(4)}));
+    add_tensor(r, th_cosine_similarity(a, b));
+    return differentiate(r, loss);
+}
+
 const program reductions_and_losses = {
-    .name = "reductions_and_losses", .setup = two_numbers, .step = {reduced, normed, lost}};
+    .name = "reductions_and_losses", .setup = two_numbers, .step = {reduced, normed, lost, lost_tasks}};
 
 static th_status multiplied(program_run *r)
 {

@@ -33,6 +33,7 @@ const program *const programs[] = {
     &stored_weights,
     &lora,
     &blocks,
+    &classifier,
     &gpt,
     &llama,
     &translator,

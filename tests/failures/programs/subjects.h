@@ -9,7 +9,7 @@ extern const program elementwise_operations, reductions_and_losses, products_and
 extern const program scopes, gradients, looking_at_the_tape, many_nodes, gradient_checks, operation_check;
 extern const program own_operations;
 extern const program own_modules, layers, attention_of_heads, attention_layers, cache, stored_weights, lora;
-extern const program blocks, gpt, llama, translator, generation, beam_search, translation;
+extern const program blocks, classifier, gpt, llama, translator, generation, beam_search, translation;
 extern const program sgd, adam, muon, converted_training, weight_averages, micro_batches, reduced_precision,
     several_threads;
 extern const program shards_alone, shards_together, local_steps;
