@@ -29,6 +29,7 @@
 /* training, also with several processes */
 #include "tapehead/group.h"
 
+#include "tapehead/metrics.h"
 #include "tapehead/optimizer.h"
 #include "tapehead/weight_average.h"
 

@@ -133,7 +133,25 @@ static th_status classifier_step(program_run *r)
     return th_error_code(r->ctx);
 }
 
-const program classifier = {.name = "classifier", .setup = classifier_setup, .step = {classifier_step}};
+static th_status classifier_metrics(program_run *r)
+{
+    static const int32_t actual[] = {0, 1, 1}, predicted[] = {0, 1, 0};
+    static const bool several[] = {true, false, true};
+    static const double x[] = {1, 3, 2}, y[] = {2, 2, 5};
+    int64_t matrix[4];
+    th_label_counts counts[2];
+    th_confusion_matrix(actual, predicted, 3, 2, matrix);
+    th_count_classes(matrix, 2, counts);
+    add_number(r, th_accuracy(matrix, 2) + th_score_macro(counts, 2).f1 + th_score_micro(counts, 2).f1);
+    th_count_labels(several, several, 3, 1, counts);
+    add_number(r, th_score_label(counts[0]).recall + th_mean_reciprocal_rank(several, x, 1, 3) + th_pearson(x, y, 3));
+    add_number(r, th_spearman(r->ctx, x, y, 3));
+    add_number(r, th_roc_auc(r->ctx, several, x, 3));
+    return th_error_code(r->ctx);
+}
+
+const program classifier = {
+    .name = "classifier", .setup = classifier_setup, .step = {classifier_step, classifier_metrics}};
 const program gpt = {.name = "gpt", .setup = gpt_setup, .step = {language_step, language_logits, language_step}};
 const program llama = {.name = "llama", .setup = llama_setup, .step = {language_step, language_logits}};
 
