@@ -32,7 +32,8 @@ typedef enum th_head_kind {
     TH_HEAD_NONE,     /* the model has no head */
     TH_HEAD_SEQUENCE, /* logits (B, L) of each sequence: classification, regression */
     TH_HEAD_TOKENS,   /* logits (B, T, L) of each token: tagging */
-    TH_HEAD_SPANS     /* logits (B, T, 2) of each token: whether an answer begins there, and whether it ends there */
+    TH_HEAD_SPANS /* logits (B, T, 2) of each token: whether an answer begins there, and whether it ends there. -1e9 for
+                         padding */
 } th_head_kind;
 
 /* The loss of a sequence's labels. */
@@ -46,7 +47,10 @@ typedef enum th_problem {
 /* A head. x: hidden states (B, T, E), or their th_pooling (B, E) with TH_HEAD_SEQUENCE.
  *
  *   x = activation(transform(drop(x)))       with transform; drop only with input_dropout
- *   logits = output(drop(x)) */
+ *   x = norm(x)                              with norm, of the blocks' kind
+ *   logits = output(drop(x))
+ *
+ * With block.no_bias, transform and norm have no biases. */
 typedef struct th_head_options {
     th_head_kind kind;
     int64_t labels;                 /* L; of TH_HEAD_SPANS: 2, or 0 */
@@ -56,6 +60,7 @@ typedef struct th_head_options {
     th_pooling_kind pooling;        /* of TH_HEAD_SEQUENCE */
     bool transform;                 /* a layer (E, E) before the output (BERT, RoBERTa, DistilBERT) */
     th_activation activation;       /* of the transform */
+    bool norm;                      /* a norm behind the transform (ModernBERT) */
     bool input_dropout;             /* dropout also before the transform (RoBERTa) */
     double dropout;                 /* 0: th_language_model_options.dropout, or none with TH_HEAD_SPANS */
 } th_head_options;
@@ -135,7 +140,8 @@ typedef struct th_language_model_options {
  * transform_norm.weight and transform_norm.bias (classifier_transform; no biases with
  * block.no_bias), classifier.weight (V, E) (untied),
  * classifier.bias (V) (classifier_bias and untied) or classifier_bias (V) (classifier_bias and tied),
- * head.transform.weight (E, E), head.transform.bias, head.output.weight (L, E), head.output.bias (head).
+ * head.transform.weight (E, E), head.transform.bias, head.norm.weight, head.norm.bias, head.output.weight (L, E),
+ * head.output.bias (head).
  *
  * Initialization: weights as th_initialization_options says; self_attn.out_proj and linear2 end a residual branch;
  * biases 0, norms 1 (0 with block.unit_offset), bigram_embedding.weight 0.

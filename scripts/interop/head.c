@@ -1,12 +1,12 @@
-/* head FOLDER MODEL DTYPE EXPORT: runs a model with a head that transformers saved. Reads tokens (B, T), lengths (B), types
- * (B, T) and targets; writes logits, loss and the gradient of every parameter, and exports the model.
+/* head FOLDER MODEL DTYPE EXPORT: runs a model with a head that transformers saved. Reads tokens (B, T), lengths (B), possibly
+ * types (B, T), and targets; writes logits, loss and the gradient of every parameter, and exports the model.
  * head FOLDER MODEL DTYPE EXPORT KIND NAME...: exports the model with a new head of this th_head_kind for these labels. */
 #include "driver.h"
 
 static void run(th_context *ctx, th_module *model, const char *folder, th_dtype dtype)
 {
     th_tensor *tokens = driver_read(ctx, folder, "tokens"), *targets = driver_read(ctx, folder, "targets");
-    const th_language_model_logits_options options = {.types = driver_read(ctx, folder, "types"),
+    const th_language_model_logits_options options = {.types = driver_read_optional(ctx, folder, "types"),
                                                       .lengths = driver_read(ctx, folder, "lengths")};
     const bool floating = th_dtype_of(targets) == TH_FLOAT32 || th_dtype_of(targets) == TH_FLOAT64;
     th_set_training(ctx, false);

@@ -14,8 +14,9 @@
 
 typedef struct head {
     th_module base;
-    th_head_options options;       /* without names */
-    th_module *transform, *output; /* transform: or NULL */
+    th_head_options options;     /* without names */
+    th_module *transform, *norm; /* or NULL */
+    th_module *output;
 } head;
 
 /* -- names of labels -- */
@@ -129,6 +130,8 @@ static th_tensor *head_forward(th_module *m, th_tensor *x)
         x = o->input_dropout ? th_dropout(x, o->dropout) : x;
         x = th_activate(th_module_forward(h->transform, x), o->activation);
     }
+    if (h->norm)
+        x = th_module_forward(h->norm, x);
     return th_module_forward(h->output, th_dropout(x, o->dropout));
 }
 
@@ -142,7 +145,8 @@ static const th_module_option head_options[] = {TH_MODULE_CHOICE(head, options.k
 static const th_module_type head_type = {
     .name = "head", .bytes = sizeof(head), .forward = head_forward, .options = head_options};
 
-th_module *th_head_new(th_context *ctx, int64_t width, const th_head_options *options)
+th_module *th_head_new(th_context *ctx, int64_t width, const th_head_options *options,
+                       const th_transformer_block_options *block)
 {
     head *h = th_module_new_of_type(ctx, &head_type);
     if (h == NULL)
@@ -150,7 +154,11 @@ th_module *th_head_new(th_context *ctx, int64_t width, const th_head_options *op
     h->options = *options;
     h->options.label_names = NULL;
     if (options->transform)
-        h->transform = th_module_add(&h->base, "transform", th_dense_new(ctx, width, width, NULL));
+        h->transform =
+            th_module_add(&h->base, "transform",
+                          th_dense_new(ctx, width, width, &(th_dense_layer_options){.no_bias = block->no_bias}));
+    if (options->norm)
+        h->norm = th_module_add(&h->base, "norm", th_block_norm_new(ctx, width, block));
     h->output = th_module_add(&h->base, "output", th_dense_new(ctx, width, options->labels, NULL));
     return th_module_finish(&h->base);
 }
@@ -159,7 +167,8 @@ static th_status initialize_dense(th_module *dense, th_weight_draw draw)
 {
     if (th_draw_weight(th_module_find_parameter(dense, "weight"), draw) != TH_OK)
         return dense->ctx->error;
-    return th_fill(th_module_find_parameter(dense, "bias"), 0);
+    th_tensor *bias = th_module_find_parameter(dense, "bias");
+    return bias ? th_fill(bias, 0) : TH_OK;
 }
 
 th_status th_head_initialize(th_module *m, th_weight_draw draw)
@@ -170,10 +179,25 @@ th_status th_head_initialize(th_module *m, th_weight_draw draw)
     return initialize_dense(h->output, draw);
 }
 
+/* Returns logits (B, T, 2) with PADDING_LOGIT for padding, so that no answer begins or ends there. */
+static th_tensor *without_padding(th_tensor *logits, th_tensor *lengths)
+{
+    static const double PADDING_LOGIT = -1e9; /* its exponential is 0 */
+    if (logits == NULL || lengths == NULL)
+        return logits;
+    th_context *ctx = th_context_of(logits);
+    th_tensor *number = th_arange(ctx, th_dtype_of(lengths), 0, (double)th_size(logits, 1), 1);
+    th_tensor *valid = th_less(number, th_unsqueeze(lengths, 1)); /* (B, T) */
+    return th_where(th_unsqueeze(valid, 2), logits, th_full(ctx, th_dtype_of(logits), TH_SHAPE(1), PADDING_LOGIT));
+}
+
 th_tensor *th_head_logits(th_module *m, th_tensor *x, th_tensor *lengths)
 {
     const head *h = (const head *)m;
-    return th_module_forward(m, h->options.kind == TH_HEAD_SEQUENCE ? th_pooling(x, lengths, h->options.pooling) : x);
+    if (h->options.kind == TH_HEAD_SEQUENCE)
+        return th_module_forward(m, th_pooling(x, lengths, h->options.pooling));
+    th_tensor *logits = th_module_forward(m, x);
+    return h->options.kind == TH_HEAD_SPANS ? without_padding(logits, lengths) : logits;
 }
 
 /* -- the loss -- */

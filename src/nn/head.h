@@ -10,8 +10,10 @@ th_status th_head_check(th_context *ctx, const char *operation, const th_head_op
 /* Sets what follows from other members. dropout: of the model. */
 void th_head_fill_defaults(th_head_options *options, double dropout);
 
-/* Creates a head for hidden states of this width. options are complete; the head copies them without the names. */
-th_module *th_head_new(th_context *ctx, int64_t width, const th_head_options *options);
+/* Creates a head for hidden states of this width. options are complete; the head copies them without the names. block: the
+ * options of the model's blocks. */
+th_module *th_head_new(th_context *ctx, int64_t width, const th_head_options *options,
+                       const th_transformer_block_options *block);
 /* Draws the weights of a head. Its biases become 0. */
 TH_PRIVATE_API th_status th_head_initialize(th_module *head, th_weight_draw draw);
 /* Returns the logits of hidden states x (B, T, E). lengths: the number of tokens in each row, or NULL. */

@@ -511,7 +511,7 @@ static void add_members(language_model *l)
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->head.kind != TH_HEAD_NONE)
-        l->head = th_module_add(&l->base, "head", th_head_new(ctx, o->width, &o->head));
+        l->head = th_module_add(&l->base, "head", th_head_new(ctx, o->width, &o->head, &o->block));
     else if (!o->no_classifier)
         add_classifier(l);
 }

@@ -106,6 +106,21 @@ START_TEST(test_tokens_and_spans)
 }
 END_TEST
 
+/* No answer begins or ends in padding, and padding changes no loss. */
+START_TEST(test_spans_with_padding)
+{
+    th_module *model = random_model((th_head_options){.kind = TH_HEAD_SPANS});
+    const int32_t lengths[B] = {3, 3, 3};
+    const th_language_model_logits_options given = {.lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(B), lengths)};
+    th_tensor *tokens = integers(TH_SHAPE(B, T), 3, V), *ends = integers(TH_SHAPE(B, 2), 1, 3);
+    th_tensor *logits = th_language_model_logits(model, tokens, &given);
+    th_tensor *alone = th_module_forward(model, th_slice(tokens, 1, 0, 3, 1));
+    assert_tensors_close(th_slice(logits, 1, 0, 3, 1), alone);
+    ck_assert(th_get(logits, TH_INDEX(1, 3, 0)) == -1e9 && th_get(logits, TH_INDEX(2, 4, 1)) == -1e9);
+    assert_tensors_close(th_head_loss(model, logits, ends, NULL), th_head_loss(model, alone, ends, NULL));
+}
+END_TEST
+
 /* -- losses -- */
 
 START_TEST(test_losses)
@@ -246,6 +261,7 @@ int main(void)
     TCase *tests = new_suite("heads", setup, close_context);
     tcase_add_test(tests, test_sequence);
     tcase_add_test(tests, test_tokens_and_spans);
+    tcase_add_test(tests, test_spans_with_padding);
     tcase_add_test(tests, test_losses);
     tcase_add_loop_test(tests, test_gradients, 0, 3);
     tcase_add_test(tests, test_options);

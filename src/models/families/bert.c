@@ -15,29 +15,17 @@ static const th_tensor_name classifier[] = {
 };
 
 static const th_tensor_name sequence_head[] = {
-    TH_NAME("head.transform.weight", "bert.pooler.dense.weight"),
-    TH_NAME("head.transform.bias", "bert.pooler.dense.bias"),
-    TH_NAME("head.output.weight", "classifier.weight"),
-    TH_NAME("head.output.bias", "classifier.bias"),
-    {0},
-};
-static const th_tensor_name token_head[] = {
-    TH_NAME("head.output.weight", "classifier.weight"),
-    TH_NAME("head.output.bias", "classifier.bias"),
-    {0},
-};
-static const th_tensor_name span_head[] = {
-    TH_NAME("head.output.weight", "qa_outputs.weight"),
-    TH_NAME("head.output.bias", "qa_outputs.bias"),
-    {0},
-};
+    TH_HEAD_TRANSFORM("bert.pooler.dense"), TH_HEAD_OUTPUT("classifier"), {0}};
+static const th_tensor_name token_head[] = {TH_HEAD_OUTPUT("classifier"), {0}};
+static const th_tensor_name span_head[] = {TH_HEAD_OUTPUT("qa_outputs"), {0}};
 static const th_family_head heads[] = {
     {"BertForSequenceClassification",
      {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_TANH},
      sequence_head,
-     "classifier_dropout"},
-    {"BertForTokenClassification", {.kind = TH_HEAD_TOKENS}, token_head, "classifier_dropout"},
-    {"BertForQuestionAnswering", {.kind = TH_HEAD_SPANS}, span_head, NULL},
+     "classifier_dropout",
+     NULL},
+    {"BertForTokenClassification", {.kind = TH_HEAD_TOKENS}, token_head, "classifier_dropout", NULL},
+    {"BertForQuestionAnswering", {.kind = TH_HEAD_SPANS}, span_head, NULL, NULL},
     {0},
 };
 static const char *const outputs[] = {"cls.", "classifier.", "qa_outputs.", NULL};

@@ -40,6 +40,21 @@ static const th_tensor_name classifier[] = {
     {0},
 };
 
+static const th_tensor_name sequence_head[] = {TH_HEAD_TRANSFORM("pre_classifier"), TH_HEAD_OUTPUT("classifier"), {0}};
+static const th_tensor_name token_head[] = {TH_HEAD_OUTPUT("classifier"), {0}};
+static const th_tensor_name span_head[] = {TH_HEAD_OUTPUT("qa_outputs"), {0}};
+static const th_family_head heads[] = {
+    {"DistilBertForSequenceClassification",
+     {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_RELU, .dropout = 0.2},
+     sequence_head,
+     "seq_classif_dropout",
+     NULL},
+    {"DistilBertForTokenClassification", {.kind = TH_HEAD_TOKENS}, token_head, NULL, NULL},
+    {"DistilBertForQuestionAnswering", {.kind = TH_HEAD_SPANS, .dropout = 0.1}, span_head, "qa_dropout", NULL},
+    {0},
+};
+static const char *const outputs[] = {"vocab_", "pre_classifier.", "classifier.", "qa_outputs.", NULL};
+
 static const th_family_field fields[] = {
     {"vocab_size", TH_SIZE(vocabulary), .default_value = 30522},
     {"max_position_embeddings", TH_SIZE(length), .default_value = 512},
@@ -63,6 +78,8 @@ const th_family th_family_distilbert = {
     .prefix = "distilbert.",
     .embedding = "distilbert.embeddings.word_embeddings.weight",
     .classifier = "vocab_projector.weight",
+    .outputs = outputs,
+    .heads = heads,
     .tensors = {projections, tensors, classifier},
     .fields = fields,
     .options = {TH_BERT_OPTIONS, .block = {.post_norm = true, .eps = 1e-12}},

@@ -153,8 +153,14 @@ typedef struct th_family_head {
     const char *architecture;      /* in config.json. NULL ends a table */
     th_head_options options;       /* of all such heads */
     const th_tensor_name *tensors; /* a table */
-    const char *dropout_key;       /* NULL: head.dropout is 0 */
+    const char *dropout_key;       /* of head.dropout; NULL: none */
+    const char *pooling_key;       /* of head.pooling, "cls" or "mean"; NULL: none */
 } th_family_head;
+/* The name of an output layer. */
+#define TH_HEAD_OUTPUT(theirs)                                                                                         \
+    TH_NAME("head.output.weight", theirs ".weight"), TH_NAME("head.output.bias", theirs ".bias")
+#define TH_HEAD_TRANSFORM(theirs)                                                                                      \
+    TH_NAME("head.transform.weight", theirs ".weight"), TH_NAME("head.transform.bias", theirs ".bias")
 
 /* -- a family -- */
 
@@ -220,7 +226,7 @@ const th_family_head *th_family_head_find(const th_family *family, th_head_kind 
  * dropout of given. Names are not copied. TH_ERROR_ARGUMENT if the family has no such head. */
 th_status th_family_replace_head(th_context *ctx, const char *operation, const th_family *family,
                                  const th_head_options *given, th_language_model_options *options);
-/* Sets options->head and returns true if config.json names a head. th_foreign_config_release releases the names. */
+/* Sets options->head and returns true if config.json names a head. Otherwise sets only the pooling of a new head. th_foreign_config_release releases the names. */
 bool th_head_read(const th_config *c, const th_family *family, th_language_model_options *options);
 /* Writes the fields of a head. */
 void th_head_write(th_writer *w, const th_family_head *family_head, const th_head_options *head);

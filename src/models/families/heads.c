@@ -28,11 +28,14 @@ th_status th_family_replace_head(th_context *ctx, const char *operation, const t
     if (head == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no head of kind %d", family->title, (int)given->kind);
     options->no_classifier = options->untied = options->classifier_bias = options->classifier_transform = false;
+    const th_pooling_kind pooling = head->pooling_key ? options->head.pooling : head->options.pooling;
     options->head = head->options;
+    options->head.pooling = pooling;
     options->head.labels = given->labels;
     options->head.label_names = given->label_names;
     options->head.problem = given->problem;
-    options->head.dropout = given->dropout;
+    if (given->dropout != 0)
+        options->head.dropout = given->dropout;
     return TH_OK;
 }
 
@@ -85,16 +88,29 @@ static th_problem read_problem(const th_config *c)
     return TH_PROBLEM_BY_TARGETS;
 }
 
+/* Reads the pooling of a sequence. */
+static th_pooling_kind read_pooling(const th_config *c, const char *key)
+{
+    const char *name = th_config_string(c, key, "cls");
+    const bool mean = strcmp(name, "mean") == 0;
+    if (!mean && strcmp(name, "cls") != 0)
+        th_config_refuse(c, "pooling \"%s\" is not supported; cls and mean are", name);
+    return mean ? TH_POOL_MEAN : TH_POOL_CLS;
+}
+
 bool th_head_read(const th_config *c, const th_family *family, th_language_model_options *options)
 {
-    const th_family_head *named = named_head(c, family);
+    const th_family_head *named = named_head(c, family), *sequence = th_family_head_find(family, TH_HEAD_SEQUENCE);
+    th_head_options *head = &options->head;
+    if (named)
+        *head = named->options;
+    if (sequence && sequence->pooling_key) /* also without a head, for a new one */
+        head->pooling = read_pooling(c, sequence->pooling_key);
     if (named == NULL)
         return false;
-    th_head_options *head = &options->head;
-    *head = named->options;
     head->problem = read_problem(c);
     if (named->dropout_key)
-        head->dropout = th_config_number_in(c, named->dropout_key, (th_range){0, 0.999999}, 0);
+        head->dropout = th_config_number_in(c, named->dropout_key, (th_range){0, 0.999999}, head->dropout);
     const json_t *id2label = th_config_object(c, "id2label");
     if (id2label)
         read_names(c, id2label, head);
@@ -131,4 +147,6 @@ void th_head_write(th_writer *w, const th_family_head *family_head, const th_hea
         th_put_text(w, "problem_type", problems[head->problem]);
     if (family_head->dropout_key)
         th_put_number(w, family_head->dropout_key, head->dropout);
+    if (family_head->pooling_key)
+        th_put_text(w, family_head->pooling_key, head->pooling == TH_POOL_MEAN ? "mean" : "cls");
 }

@@ -23,6 +23,24 @@ static const th_tensor_name classifier[] = {
     {0},
 };
 
+static const th_tensor_name head[] = {
+    TH_NAME("head.transform.weight", "head.dense.weight"),
+    TH_NAME("head.norm.weight", "head.norm.weight"),
+    TH_HEAD_OUTPUT("classifier"),
+    {0},
+};
+#define HEAD(kind_)                                                                                                    \
+    {                                                                                                                  \
+        .kind = (kind_), .transform = true, .activation = TH_GELU, .norm = true                                        \
+    }
+static const th_family_head heads[] = {
+    {"ModernBertForSequenceClassification", HEAD(TH_HEAD_SEQUENCE), head, "classifier_dropout", "classifier_pooling"},
+    {"ModernBertForTokenClassification", HEAD(TH_HEAD_TOKENS), head, "classifier_dropout", NULL},
+    {"ModernBertForQuestionAnswering", HEAD(TH_HEAD_SPANS), head, "classifier_dropout", NULL},
+    {0},
+};
+static const char *const outputs[] = {"head.", "decoder.", "classifier.", NULL};
+
 static const th_family_field fields[] = {
     TH_LLAMA_SIZES(50368, 8192, 768, 1152, 22, 12),
     {"norm_eps", TH_EPS(block.eps), .default_value = 1e-5},
@@ -50,6 +68,8 @@ const th_family th_family_modernbert = {
     .prefix = "model.",
     .embedding = "model.embeddings.tok_embeddings.weight",
     .classifier = "decoder.weight",
+    .outputs = outputs,
+    .heads = heads,
     .tensors = {tensors, classifier},
     .fields = fields,
     .options = {.positions = TH_POSITIONS_NONE,

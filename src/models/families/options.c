@@ -105,6 +105,7 @@ static const member of_model[] = {
     MODEL(CHOICE, head.pooling),
     MODEL(FLAG, head.transform),
     MODEL(CHOICE, head.activation),
+    MODEL(FLAG, head.norm),
     MODEL(FLAG, bidirectional),
     MODEL(INTEGER, token_types),
     MODEL(FLAG, input_norm),

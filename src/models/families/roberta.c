@@ -14,6 +14,24 @@ static const th_tensor_name classifier[] = {
     {0},
 };
 
+static const th_tensor_name sequence_head[] = {
+    TH_HEAD_TRANSFORM("classifier.dense"), TH_HEAD_OUTPUT("classifier.out_proj"), {0}};
+static const th_tensor_name token_head[] = {TH_HEAD_OUTPUT("classifier"), {0}};
+static const th_tensor_name span_head[] = {TH_HEAD_OUTPUT("qa_outputs"), {0}};
+#define HEADS(class)                                                                                                   \
+    {class "ForSequenceClassification",                                                                                \
+     {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_TANH, .input_dropout = true},                      \
+     sequence_head,                                                                                                    \
+     "classifier_dropout",                                                                                             \
+     NULL},                                                                                                            \
+        {class "ForTokenClassification", {.kind = TH_HEAD_TOKENS}, token_head, "classifier_dropout", NULL},            \
+    {                                                                                                                  \
+        class "ForQuestionAnswering", {.kind = TH_HEAD_SPANS}, span_head, NULL, NULL                                   \
+    }
+static const th_family_head roberta_heads[] = {HEADS("Roberta"), {0}};
+static const th_family_head xlm_roberta_heads[] = {HEADS("XLMRoberta"), {0}};
+static const char *const outputs[] = {"lm_head.", "classifier.", "qa_outputs.", NULL};
+
 #define FIELDS                                                                                                         \
     {"pad_token_id", .kind = TH_FIELD_AFTER_TOKEN, .member = TH_MEMBER(first_position), .default_value = 1},           \
     {                                                                                                                  \
@@ -27,7 +45,8 @@ static const char *const ignored[] = {"pooler.", "embeddings.position_ids", "lm_
 
 #define SHARED                                                                                                         \
     .prefix = "roberta.", .embedding = "roberta.embeddings.word_embeddings.weight",                                    \
-    .classifier = "lm_head.decoder.weight", .ignored = ignored, .tensors = {projections, tensors, classifier},         \
+    .classifier = "lm_head.decoder.weight", .ignored = ignored, .outputs = outputs,                                    \
+    .tensors = {projections, tensors, classifier},                                                                     \
     .options = {TH_BERT_OPTIONS, .block = {.post_norm = true, .activation = TH_GELU}}, .end_token = 2
 
 const th_family th_family_roberta = {
@@ -35,6 +54,7 @@ const th_family th_family_roberta = {
     .architecture = "RobertaForMaskedLM",
     .encoder_architecture = "RobertaModel",
     .title = "RoBERTa",
+    .heads = roberta_heads,
     .fields = roberta_fields,
     SHARED,
 };
@@ -44,6 +64,7 @@ const th_family th_family_xlm_roberta = {
     .architecture = "XLMRobertaForMaskedLM",
     .encoder_architecture = "XLMRobertaModel",
     .title = "XLM-RoBERTa",
+    .heads = xlm_roberta_heads,
     .fields = xlm_roberta_fields,
     SHARED,
 };

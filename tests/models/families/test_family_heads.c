@@ -176,6 +176,73 @@ START_TEST(test_config)
 }
 END_TEST
 
+/* -- other families -- */
+
+#define SIZES "\"vocab_size\": 17, \"max_position_embeddings\": 12, \"num_hidden_layers\": 2"
+#define WIDTHS SIZES ", \"hidden_size\": 8, \"num_attention_heads\": 2, \"intermediate_size\": 12"
+static const struct {
+    const char *type, *class, *fields;
+    th_activation activation;
+    double dropout; /* of a sequence */
+} families[] = {{"roberta", "Roberta", WIDTHS ", \"classifier_dropout\": 0.4", TH_TANH, 0.4},
+                {"xlm-roberta", "XLMRoberta", WIDTHS, TH_TANH, 0.1},
+                {"distilbert", "DistilBert", SIZES ", \"dim\": 8, \"n_heads\": 2, \"hidden_dim\": 12", TH_RELU, 0.2},
+                {"modernbert", "ModernBert", WIDTHS ", \"classifier_pooling\": \"mean\"", TH_GELU, 0}};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static th_language_model_options family_options(int family, const char *architecture)
+{
+    th_language_model_options o;
+    FILE *file = fopen(in_directory("config.json"), "wb");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "{\"model_type\": \"%s\", \"architectures\": [\"%s%s\"], %s}", families[family].type,
+            families[family].class, architecture, families[family].fields);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_msg(th_pretrained_options(ctx, directory, &o) == TH_OK, "%s", th_error_message(ctx));
+    return o;
+}
+
+START_TEST(test_other_families)
+{
+    static const char *const classes[] = {"ForSequenceClassification", "ForTokenClassification",
+                                          "ForQuestionAnswering"};
+    const th_export_options named = {.family = families[_i].type};
+    for (int kind = 0; kind < 3; kind++) {
+        const th_language_model_options o = family_options(_i, classes[kind]);
+        ck_assert_int_eq((int)o.head.kind, kind + 1);
+        th_module *model = th_language_model_new(ctx, &o);
+        ck_assert_msg(th_language_model_export(model, directory, &named) == TH_OK, "%s", th_error_message(ctx));
+        th_module *again = th_language_model_from_pretrained(ctx, directory);
+        no_error();
+        ck_assert_uint_eq(th_module_crc32c(again), th_module_crc32c(model));
+        const th_head_options *head = &th_language_model_options_of(again)->head;
+        if (kind > 0)
+            continue;
+        ck_assert(head->transform && head->activation == families[_i].activation);
+        ck_assert(head->dropout == families[_i].dropout);
+        ck_assert_int_eq(head->pooling, strstr(families[_i].fields, "mean") ? TH_POOL_MEAN : TH_POOL_CLS);
+    }
+}
+END_TEST
+
+/* The classifier of a masked language model, and the layers before it, become those of a head. */
+START_TEST(test_new_head_of_other_families)
+{
+    const th_language_model_options o = family_options(_i, "ForMaskedLM");
+    const th_head_options wanted = {.kind = TH_HEAD_SEQUENCE, .labels = 3};
+    const th_export_options named = {.family = families[_i].type};
+    th_module *model = th_language_model_new(ctx, &o);
+    ck_assert_int_eq(th_language_model_export(model, directory, &named), TH_OK);
+    ck_assert_int_eq(th_pretrained_load(model, directory, NULL), TH_OK);
+    th_module *tuned = th_language_model_from_folder(ctx, directory, &(th_folder_load_options){.head = &wanted});
+    no_error();
+    ck_assert_int_gt(count_equal(tuned, model), 10);
+    ck_assert(
+        th_language_model_options_of(tuned)->head.dropout ==
+        (families[_i].dropout == 0.4 ? 0.1 : families[_i].dropout)); /* a masked language model has no such field */
+}
+END_TEST
+
 START_TEST(test_without_memory)
 {
     static char from[80];
@@ -200,6 +267,8 @@ int main(void)
     tcase_add_test(tests, test_new_head_with_options);
     tcase_add_test(tests, test_other_heads);
     tcase_add_test(tests, test_config);
+    tcase_add_loop_test(tests, test_other_families, 0, FAMILIES);
+    tcase_add_loop_test(tests, test_new_head_of_other_families, 0, FAMILIES);
     tcase_add_test(tests, test_without_memory);
     return run_suites();
 }
