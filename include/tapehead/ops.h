@@ -243,6 +243,14 @@ TH_API th_tensor *th_logical_not(th_tensor *a);                 /* not a, bool *
  * wins over numbers. */
 TH_API th_tensor *th_argmax(th_tensor *x, int axis);
 
+/* th_argmax(th_neg(x), axis): the index of the minimum. */
+TH_API th_tensor *th_argmin(th_tensor *x, int axis);
+
+/* Returns the indices (int64) of the k largest elements along `axis`, the largest first; the axis has size k. The first of
+ * equal elements is first; NaN is before numbers. th_gather(x, axis, indices) has the elements, with their gradient.
+ * TH_ERROR_ARGUMENT for k outside [0, size of the axis]. */
+TH_API th_tensor *th_topk(th_tensor *x, int axis, int64_t k);
+
 /* indices (N) -> (N, classes) of the default floating type: 1 at the index, 0 elsewhere. */
 TH_API th_tensor *th_one_hot(th_tensor *indices, int64_t classes);
 
@@ -481,6 +489,8 @@ TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape 
 #define th_logical_or(...) TH_AT(th_logical_or(__VA_ARGS__))
 #define th_logical_not(...) TH_AT(th_logical_not(__VA_ARGS__))
 #define th_argmax(...) TH_AT(th_argmax(__VA_ARGS__))
+#define th_argmin(...) TH_AT(th_argmin(__VA_ARGS__))
+#define th_topk(...) TH_AT(th_topk(__VA_ARGS__))
 #define th_one_hot(...) TH_AT(th_one_hot(__VA_ARGS__))
 #define th_scaled_dot_product_attention(...) TH_AT(th_scaled_dot_product_attention(__VA_ARGS__))
 #define th_rotary(...) TH_AT(th_rotary(__VA_ARGS__))

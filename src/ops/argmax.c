@@ -28,3 +28,8 @@ th_tensor *th_argmax(th_tensor *x, int axis)
 {
     return th_apply(&th_op_argmax, &(th_axis){.axis = axis}, x);
 }
+
+th_tensor *th_argmin(th_tensor *x, int axis)
+{
+    return th_argmax(th_neg(x), axis);
+}

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/shared/attributes.h"
+#include "ops/shared/axes.h"
 #include "ops/shared/indices.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
@@ -41,26 +42,13 @@ typedef struct gather_lines {
     int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
-/* Returns an array with the first element of each line of `array` that belongs to a line of y. */
-static th_array line_starts(const th_array *array, const th_array *y, int axis)
-{
-    th_array starts = *array;
-    starts.ndim = 0;
-    for (int i = 0; i < y->ndim; i++) {
-        if (i == axis)
-            continue;
-        starts.size[starts.ndim] = y->size[i];
-        starts.stride[starts.ndim++] = array->stride[i];
-    }
-    return starts;
-}
-
 static void run_lines(const th_call *call, const th_array *x, const th_array *y, int64_t *index, th_rows_task *task)
 {
     const int axis = ((const th_gather_attributes *)call->attributes)->axis;
     th_array indices = {.given = true, .data = index, .dtype = TH_INT64};
     th_compute_contiguous_strides(y->ndim, y->size, indices.stride);
-    const th_array starts[ARRAYS] = {line_starts(y, y, axis), line_starts(&indices, y, axis), line_starts(x, y, axis)};
+    const th_array starts[ARRAYS] = {th_line_starts(y, y, axis), th_line_starts(&indices, y, axis),
+                                     th_line_starts(x, y, axis)};
     gather_lines lines = {.kernels = th_context_kernels(call->ctx, x->dtype),
                           .element = th_dtype_size(x->dtype),
                           .length = y->size[axis],

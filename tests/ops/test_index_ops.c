@@ -30,6 +30,38 @@ START_TEST(test_gather)
 }
 END_TEST
 
+START_TEST(test_topk)
+{
+    const float data[] = {3, NAN, 3, -INFINITY, 5, /**/ 1, 2, 0, NAN, -1};
+    th_tensor *x = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2, 5), data);
+    for (int wide = 0; wide < 2; wide++, x = th_cast(x, TH_FLOAT64)) {
+        EXPECT(th_topk(x, 1, 5), TH_SHAPE(2, 5), 1, 4, 0, 2, 3, 3, 1, 0, 2, 4);
+        EXPECT(th_topk(x, -1, 2), TH_SHAPE(2, 2), 1, 4, 3, 1);
+        EXPECT(th_topk(x, 0, 1), TH_SHAPE(1, 5), 0, 0, 0, 1, 0);
+        EXPECT(th_topk(th_swap_axes(x, 0, 1), 0, 2), TH_SHAPE(2, 2), 1, 3, 4, 1);
+        assert_shape(th_topk(x, 1, 0), TH_SHAPE(2, 0));
+        EXPECT(th_argmin(th_slice(x, 1, 2, 5, 1), 1), TH_SHAPE(2), 1, 1);
+    }
+    /* of many elements: in the order of a sort */
+    enum { MANY = 1000 };
+    th_tensor *many = numbered(TH_INT64, TH_SHAPE(MANY));
+    for (int64_t i = 0; i < MANY; i++)
+        ((int64_t *)th_data(many))[i] = i * 7919 % 300;
+    th_tensor *order = th_topk(th_cast(many, TH_FLOAT64), 0, 400);
+    const int64_t *value = th_data_const(many), *index = th_data_const(order);
+    for (int i = 1; i < 400; i++)
+        ck_assert(value[index[i - 1]] > value[index[i]] ||
+                  (value[index[i - 1]] == value[index[i]] && index[i - 1] < index[i]));
+    int above = 0;
+    for (int i = 0; i < MANY; i++)
+        above += value[i] > value[index[399]];
+    ck_assert_int_lt(above, 400);
+    assert_error(th_topk(x, 1, 6), TH_ERROR_ARGUMENT, "topk: k must be in [0, 5], the size of axis 1; it is 6");
+    assert_error(th_topk(x, 1, -1), TH_ERROR_ARGUMENT, "it is -1");
+    assert_error(th_topk(many, 0, 1), TH_ERROR_TYPE, "topk");
+}
+END_TEST
+
 static th_tensor *gather_columns(th_tensor *x)
 {
     return th_gather(x, 1, integers(TH_SHAPE(2, 4), (const int64_t[]){2, 0, 0, 1, 1, 1, 2, 1}));
@@ -152,6 +184,7 @@ int main(void)
 {
     TCase *tests = new_suite("indexing", setup, close_context);
     tcase_add_test(tests, test_gather);
+    tcase_add_test(tests, test_topk);
     tcase_add_test(tests, test_gather_gradient);
     tcase_add_test(tests, test_embedding);
     tcase_add_test(tests, test_embedding_gradient);

@@ -54,6 +54,10 @@ static th_tensor *argmax_at(int axis)
 {
     return th_argmax(x, axis);
 }
+static th_tensor *topk_at(int axis)
+{
+    return th_topk(x, axis, 1);
+}
 static th_tensor *gather_at(int axis)
 {
     return th_gather(x, axis, indices(TH_SHAPE(1, 1)));
@@ -87,10 +91,13 @@ static const struct {
     const char *name;
     th_tensor *(*call)(int axis);
     int ndim; /* legal: -ndim .. ndim - 1 */
-} axes[] = {{"select", select_at, 2},           {"slice", slice_at, 2},      {"softmax", softmax_at, 2},
-            {"log_softmax", log_softmax_at, 2}, {"argmax", argmax_at, 2},    {"gather", gather_at, 2},
-            {"concat", concat_at, 2},           {"stack", stack_at, 3},      {"unsqueeze", unsqueeze_at, 3},
-            {"squeeze", squeeze_at, 2},         {"transpose", swap_from, 2}, {"transpose", swap_to, 2}};
+} axes[] = {{"select", select_at, 2},   {"slice", slice_at, 2},
+            {"softmax", softmax_at, 2}, {"log_softmax", log_softmax_at, 2},
+            {"argmax", argmax_at, 2},   {"gather", gather_at, 2},
+            {"topk", topk_at, 2},       {"concat", concat_at, 2},
+            {"stack", stack_at, 3},     {"unsqueeze", unsqueeze_at, 3},
+            {"squeeze", squeeze_at, 2}, {"transpose", swap_from, 2},
+            {"transpose", swap_to, 2}};
 
 START_TEST(an_axis_is_in_its_range)
 {

@@ -42,6 +42,19 @@ const th_sample th_axis_samples[] = {
     {.name = NULL},
 };
 
+th_array th_line_starts(const th_array *array, const th_array *y, int axis)
+{
+    th_array starts = *array;
+    starts.ndim = 0;
+    for (int i = 0; i < y->ndim; i++) {
+        if (i == axis)
+            continue;
+        starts.size[starts.ndim] = y->size[i];
+        starts.stride[starts.ndim++] = array->stride[i];
+    }
+    return starts;
+}
+
 /* -- reductions over a set of axes -- */
 
 th_tensor *th_reduction_apply(const th_op *op, th_tensor *x, th_shape axes, const th_reduce_options *options)

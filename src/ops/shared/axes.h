@@ -29,6 +29,10 @@ th_status th_axis_check(th_call *call);
 th_status th_axis_shape(th_call *call);
 extern const th_sample th_axis_samples[];
 
+/* Returns an array with the first element of each line of `array` that belongs to a line of y. A line is the elements along
+ * the axis. */
+th_array th_line_starts(const th_array *array, const th_array *y, int axis);
+
 /* -- reductions over a set of axes -- */
 
 typedef struct th_reduction {

@@ -115,6 +115,8 @@ static th_status looked_up(program_run *r)
     th_tensor *a = r->tensor[0], *index = integers(r, TH_SHAPE(2, 4), 3, 5);
     th_tensor *rows = th_embedding(a, index); /* (2, 4, 5) */
     add_tensor(r, th_one_hot(index, 3));
+    add_tensor(r, th_topk(a, 1, 3));
+    add_tensor(r, th_argmin(a, 1));
     th_tensor *some = th_gather(a, 0, index), *turned = th_rotary(th_slice(rows, 2, 0, 4, 1), NULL);
     return differentiate(r, th_add(th_mul(turned, th_unsqueeze(some, 2)), th_slice(r->tensor[1], 0, 1, 5, 1)));
 }
