@@ -93,8 +93,8 @@ endif()
 tapehead_directory(examples ${examples_dir})
 # Users get a program as an example: NAME.c, and its other files in NAME/.
 install(DIRECTORY examples/ programs/ DESTINATION ${examples_dir} COMPONENT examples
-    FILES_MATCHING PATTERN "*.[ch]" PATTERN language_model.c EXCLUDE PATTERN two_files EXCLUDE)
-install(FILES programs/language_model/language_model.c DESTINATION ${examples_dir} COMPONENT examples)
+    FILES_MATCHING PATTERN "*.[ch]" PATTERN language_model.c EXCLUDE PATTERN encoder.c EXCLUDE PATTERN two_files EXCLUDE)
+install(FILES programs/language_model/language_model.c programs/encoder/encoder.c DESTINATION ${examples_dir} COMPONENT examples)
 tapehead_directory(examples ${examples_dir}/class)
 file(GLOB lessons CONFIGURE_DEPENDS teaching/lessons/*.[ch])
 install(FILES ${lessons} DESTINATION ${examples_dir}/class COMPONENT examples)

@@ -74,7 +74,7 @@ models() {
     checks "compiling both libraries" "$compiler" -O2 -march=native -DTAPEHEAD_NATIVE -c "$files/both/tapehead.c" -o "$folder/tapehead.o"
     "$compiler" -O2 -I"$files/both" "$root/examples/two_files/write.c" "$folder/tapehead.o" -o "$folder/write" -ljansson -lutf8proc -lm -lpthread
     (cd "$folder" && TAPEHEAD_GEMM=native ./write) || fail "examples/two_files/write.c fails"
-    "$compiler" -O2 -D_GNU_SOURCE -I"$root/include" -I"$root/examples" -I"$root/programs" "$root"/programs/language_model/*.c \
+    "$compiler" -O2 -D_GNU_SOURCE -I"$root/include" -I"$root/examples" -I"$root/programs" "$root"/programs/language_model/*.c "$root"/programs/shared/*.c \
         "$folder/tapehead.o" -o "$folder/language_model" -ljansson -lutf8proc -lm -lpthread
     rm -rf "$folder/run"
     "$folder/language_model" train "$root/ARCHITECTURE.md" "$folder/run" --steps 20 >"$folder/said" 2>&1 || { cat "$folder/said"; fail "language_model train fails"; }

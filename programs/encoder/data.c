@@ -1,0 +1,158 @@
+/* Examples from files, and batches of them. */
+#include <string.h>
+
+#include "encoder/encoder.h"
+#include "shared/texts.h"
+
+void read_examples(th_context *ctx, const char *path, const th_text_example_options *options, th_text_examples *data)
+{
+    texts file = open_texts(&path, 1, NULL);
+    require_ok(ctx, th_text_examples_read(ctx, file.bytes, file.count, file.name, options, data));
+    close_texts(&file);
+}
+
+/* Divides --text at its commas. */
+static void split_columns(const char *columns, const char *text[3])
+{
+    static char copy[1024];
+    char *rest = copy;
+    if (snprintf(copy, sizeof copy, "%s", columns) >= (int)sizeof copy)
+        refuse(PROGRAM, "--text is too long: ", columns);
+    for (int i = 0; rest; i++) {
+        if (i == 3)
+            refuse(PROGRAM, "--text takes at most three columns, not ", columns);
+        text[i] = rest;
+        if ((rest = strchr(rest, ',')) != NULL)
+            *rest++ = 0;
+    }
+}
+
+th_text_example_options example_options(encoder_task task, const encoder *e)
+{
+    static const th_text_example_kind kinds[] = {[TASK_EMBED] = TH_EXAMPLES_TEXTS,
+                                                 [TASK_CLASSIFY] = TH_EXAMPLES_LABELS,
+                                                 [TASK_TOKENS] = TH_EXAMPLES_WORDS,
+                                                 [TASK_REGRESS] = TH_EXAMPLES_SCORES};
+    th_text_example_options options = {.kind = kinds[task], .label = chosen.label_column};
+    if (chosen.text_columns)
+        split_columns(chosen.text_columns, options.text);
+    if (e && (task == TASK_CLASSIFY || task == TASK_TOKENS)) {
+        options.label_names = e->label_names;
+        options.n_labels = e->n_labels;
+    }
+    return options;
+}
+
+selection part_of(const selection *s, int64_t begin, int64_t count)
+{
+    return (selection){s->data, s->rows + begin, count < s->count - begin ? count : s->count - begin};
+}
+
+/* -- orders -- */
+
+/* Returns the next number of splitmix64 (Steele, Lea & Flood 2014). */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void shuffle_rows(int64_t *rows, int64_t count, int64_t seed, int64_t epoch)
+{
+    uint64_t state = (uint64_t)seed * 0x2545f4914f6cdd1du + (uint64_t)epoch;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t j = (int64_t)(next_random(&state) % (uint64_t)(i + 1)); /* Fisher & Yates, inside out */
+        rows[i] = rows[j];
+        rows[j] = i;
+    }
+}
+
+static const th_text_examples *sorted_data; /* of compare_lengths */
+
+static size_t bytes_of(int64_t row)
+{
+    size_t bytes = 0;
+    for (int64_t i = sorted_data->text_begin[row]; i < sorted_data->text_begin[row + 1]; i++)
+        bytes += strlen(sorted_data->text[i]);
+    return bytes;
+}
+
+static int compare_lengths(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    const size_t bytes_x = bytes_of(x), bytes_y = bytes_of(y);
+    return bytes_x != bytes_y ? (bytes_x > bytes_y) - (bytes_x < bytes_y) : (x > y) - (x < y);
+}
+
+void sort_rows_by_length(int64_t *rows, int64_t count, const th_text_examples *data)
+{
+    sorted_data = data;
+    qsort(rows, (size_t)count, sizeof *rows, compare_lengths);
+}
+
+/* -- batches -- */
+
+int64_t texts_of(const th_text_examples *data)
+{
+    return data->text_begin[1] - data->text_begin[0];
+}
+
+/* Returns the texts of the examples in `columns` places from `column` on: all texts in the first place, then all in the
+ * next one. The memory is valid until the next call. */
+static const char *const *list_texts(const selection *s, int64_t column, int64_t columns)
+{
+    static const char **list;
+    const char **grown = realloc(list, (size_t)(s->count * columns) * sizeof *list);
+    if (grown == NULL)
+        give_up(PROGRAM, "out of memory");
+    list = grown;
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < s->count; i++)
+            list[j * s->count + i] = s->data->text[s->data->text_begin[s->rows[i]] + column + j];
+    return list;
+}
+
+/* Makes a batch of words: their texts and beginnings are copied in the order of the rows. */
+static th_status make_word_batch(const encoder *e, const selection *s, th_text_batch *batch)
+{
+    int64_t count = 0;
+    const int64_t *begin = s->data->text_begin;
+    for (int64_t i = 0; i < s->count; i++)
+        count += begin[s->rows[i] + 1] - begin[s->rows[i]];
+    const char **words = malloc((size_t)count * sizeof *words);
+    int64_t *word_begin = calloc((size_t)s->count + 1, sizeof *word_begin);
+    if (words == NULL || word_begin == NULL)
+        give_up(PROGRAM, "out of memory");
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t from = begin[s->rows[i]], n = begin[s->rows[i] + 1] - from;
+        memcpy(words + word_begin[i], s->data->text + from, (size_t)n * sizeof *words);
+        word_begin[i + 1] = word_begin[i] + n;
+    }
+    const th_status status = th_text_batch_make_words(e->tokenizer, words, word_begin, s->count, e->length, batch);
+    free(words);
+    free(word_begin);
+    return status;
+}
+
+th_status make_text_batch(const encoder *e, const selection *s, th_text_batch *batch)
+{
+    if (e->task == TASK_TOKENS)
+        return make_word_batch(e, s, batch);
+    return th_text_batch_make(e->tokenizer, list_texts(s, 0, 1), s->count, e->length, batch);
+}
+
+void embed_columns(const encoder *e, const selection *s, int64_t column, int64_t columns, th_tensor **embeddings)
+{
+    th_tensor *all = th_sentence_embeddings(e->model, e->tokenizer, list_texts(s, column, columns), s->count * columns,
+                                            &e->sentences);
+    for (int64_t j = 0; j < columns; j++)
+        embeddings[j] = th_slice(all, 0, j * s->count, (j + 1) * s->count, 1);
+}
+
+th_tensor *compute_logits(const encoder *e, const th_text_batch *batch)
+{
+    return th_language_model_logits(e->model, batch->tokens,
+                                    &(th_language_model_logits_options){.lengths = batch->lengths});
+}

@@ -1,0 +1,126 @@
+/* What the files of this program share. B examples in a batch, T tokens, E width, L labels. */
+#ifndef PROGRAMS_ENCODER_ENCODER_H
+#define PROGRAMS_ENCODER_ENCODER_H
+
+#include <tapehead/models.h>
+
+#include "options.h"
+#include "precision.h"
+#include "shared/run_folder.h"
+
+#define PROGRAM "encoder"
+
+typedef enum encoder_task {
+    TASK_EMBED,    /* sentence embeddings, trained on pairs, triplets, or pairs with scores */
+    TASK_CLASSIFY, /* one label of a text, or several */
+    TASK_TOKENS,   /* a label of each word */
+    TASK_REGRESS   /* a number */
+} encoder_task;
+
+/* A model with what surrounds it. */
+typedef struct encoder {
+    th_context *ctx;
+    th_tokenizer *tokenizer;
+    th_module *model;
+    encoder_task task;
+    bool several_labels;           /* of a text, in TASK_CLASSIFY */
+    th_sentence_options sentences; /* of TASK_EMBED */
+    int64_t length;                /* the largest number of tokens of a text */
+    const char *const *label_names;
+    int64_t n_labels;
+} encoder;
+
+/* -- encoder.c -- */
+/* argv[0], for the next command that the program suggests at its end. */
+extern const char *program_path;
+
+/* -- the subcommands: each returns the program's exit status -- */
+int train(int argc, char **argv);
+int resume(int argc, char **argv);
+int eval(int argc, char **argv);
+int predict(int argc, char **argv);
+int embed(int argc, char **argv);
+int search(int argc, char **argv);
+int export_folder(int argc, char **argv);
+
+/* -- settings.c -- */
+typedef struct settings {
+    const char *model, *data, *run; /* the words of the command line */
+    const char *task, *loss, *validation_file, *precision, *pooling, *freeze;
+    const char *text_columns, *label_column;
+    double validation; /* the share of the examples for validation, if there is no file */
+    int64_t epochs, batch, length, seed, threads, lora, log_every;
+    double lr, warmup, weight_decay, clip, dropout;
+    bool force, quiet;
+} settings;
+extern settings chosen;
+
+/* Reads the command line of train into `chosen`. Ends the program for wrong options. */
+void read_settings(int argc, char **argv);
+/* Returns the words of the command line, one in each line, for a checkpoint. */
+const char *settings_to_text(int argc, char **argv);
+/* Reads such words into `chosen`. */
+void settings_from_text(char *text);
+/* Returns the task of --task. Ends the program for another word. */
+encoder_task parse_task(const char *word);
+
+/* -- model.c: each function ends the program on an error -- */
+/* Ends the program with the context's error, if there is one. */
+void require_no_error(const th_context *ctx);
+/* Ends the program with the context's error if a call returned an error. */
+void require_ok(const th_context *ctx, th_status status);
+/* Loads a model to use it: of a run, or a folder of transformers or sentence-transformers. type: of stored weights, as for
+ * th_folder_load_options. */
+void open_encoder(encoder *e, const char *path, th_dtype type);
+/* Loads the model of `chosen` to train it. data: the examples, whose labels a new head gets. */
+void open_pretrained(encoder *e, const th_text_examples *data);
+/* Writes the model to a folder, with its adapters merged. */
+void save_encoder(encoder *e, const char *folder, th_dtype type);
+/* Returns the folder of a run's best model, or the path itself. */
+const char *model_folder(const char *path);
+
+/* -- data.c -- */
+/* Reads the examples of a file, a pipe or "-". Ends the program on an error. */
+void read_examples(th_context *ctx, const char *path, const th_text_example_options *options, th_text_examples *data);
+/* Returns the options for the task's examples: the names of --text and --label, and the model's labels if it has some. */
+th_text_example_options example_options(encoder_task task, const encoder *e);
+/* Some of the examples, in some order. */
+typedef struct selection {
+    const th_text_examples *data;
+    const int64_t *rows; /* [count] */
+    int64_t count;
+} selection;
+/* Returns `count` rows from `begin` on. */
+selection part_of(const selection *s, int64_t begin, int64_t count);
+/* Fills rows [count] with 0 .. count - 1 in an order that the seed and the epoch determine. */
+void shuffle_rows(int64_t *rows, int64_t count, int64_t seed, int64_t epoch);
+/* Sorts rows by the number of bytes of their texts, so that a batch needs little padding. */
+void sort_rows_by_length(int64_t *rows, int64_t count, const th_text_examples *data);
+/* Returns how many texts an example has. */
+int64_t texts_of(const th_text_examples *data);
+/* Makes the batch of the selection's texts, or of their words. */
+th_status make_text_batch(const encoder *e, const selection *s, th_text_batch *batch);
+/* Sets embeddings[0 .. columns - 1] to the embeddings (B, E) of the texts in these places of each example, NULL with the
+ * error pending. */
+void embed_columns(const encoder *e, const selection *s, int64_t column, int64_t columns, th_tensor **embeddings);
+/* Returns the logits of the selection's batch: (B, L), or (B, T, L) for words. */
+th_tensor *compute_logits(const encoder *e, const th_text_batch *batch);
+
+/* -- tasks.c -- */
+/* Returns the loss of a batch, a scalar. NULL with the error pending. */
+th_tensor *compute_loss(const encoder *e, const selection *s);
+enum { MAX_MEASURES = 4 };
+/* The measures of an evaluation. The first one decides which model is the best: more is better. */
+typedef struct evaluation {
+    double loss; /* NaN: none */
+    struct {
+        const char *name;
+        double value;
+    } measure[MAX_MEASURES];
+    int measures;
+} evaluation;
+/* Measures the model on the examples. confusion: NULL, or the path of a picture that a classifier gets. */
+th_status evaluate(const encoder *e, const th_text_examples *data, int64_t batch, const char *confusion,
+                   evaluation *result);
+
+#endif

@@ -1,0 +1,107 @@
+#!/bin/sh
+# encoder.sh ENCODER MODEL: every task of the program, from a table to a prediction, with the folder of a small model of sentence-transformers; a
+# run that is stopped and continues; what other programs read; wrong words and wrong data.
+set -eu
+program=$1 model=$2
+. "$(dirname "$0")/language_model_checks.sh"
+
+train() {
+    "$program" train "$model" "$@" --quiet --batch 8 --lr 5e-3
+}
+
+# -- one label: words decide --
+awk 'BEGIN {
+    split("tape records order,loss gradients backward", half, ",")
+    print "text,label"
+    for (i = 0; i < 160; i++) {
+        c = i % 2 + 1
+        split(half[c], word, " ")
+        print "the " word[i % 3 + 1] " and a " word[int(i / 3) % 3 + 1] "," (c == 1 ? "red" : "blue")
+    }
+}' >colors.csv
+expect 0 'wrote: run/model/model.safetensors' train colors.csv run --task classify --epochs 4
+grep -q 'best=1.0000' said || fail "the classifier does not learn: $(cat said)"
+expect 0 'blue ' "$program" predict run "the loss and gradients"
+expect 0 'accuracy=1.0000 macro_f1=1.0000' "$program" eval run colors.csv
+printf 'the tape\n\nbackward\r\n' >lines
+"$program" predict run lines >predicted
+[ "$(cut -c 1-3 predicted | tr '\n' ' ')" = "red blu " ] || fail "predictions of lines: $(cat predicted)"
+"$program" predict run - <lines | cmp - predicted || fail "lines of a pipe get other labels"
+for file in curves.svg confusion.svg log.jsonl last.safetensors model/config.json model/tokenizer.json; do
+    [ -s run/$file ] || fail "the run has no $file"
+done
+grep -q '"id2label"' run/model/config.json || fail "config.json has no names of labels"
+
+# -- the same run, stopped and continued: the same bits --
+train colors.csv stopped --task classify --epochs 4 >stop_said 2>&1 &
+pid=$!
+i=0
+while [ ! -s stopped/log.jsonl ] && [ $i -lt 500 ]; do
+    sleep 0.02
+    i=$((i + 1))
+done
+kill -INT $pid 2>/dev/null || true
+wait $pid || [ $? -eq 130 ] || fail "a stopped run ends with $?: $(cat stop_said)"
+expect 0 '' "$program" resume stopped --quiet
+cmp run/model/model.safetensors stopped/model/model.safetensors || fail "the stopped run has another model"
+
+# -- several labels, a number, words --
+awk 'BEGIN { for (i = 0; i < 120; i++) { r = i % 2; b = int(i / 2) % 2
+    print "{\"text\": \"a" (r ? " tape" : "") (b ? " loss" : "") " end\", \"labels\": [" (r ? "\"red\"" : "") (r && b ? ", " : "") (b ? "\"blue\"" : "") "]}" } }' >several.jsonl
+expect 0 '' train several.jsonl several --task classify --epochs 60
+grep -q 'best=1.0000' said || fail "several labels are not learned: $(cat said)"
+expect 0 'blue 0.[0-9]*, red 0' "$program" predict several "a tape loss end"
+expect 0 'micro_f1=1.0000 precision=1.0000 recall=1.0000' "$program" eval several several.jsonl
+awk 'BEGIN { print "review\tstars"; for (i = 0; i < 120; i++) print "a " (i % 3 == 0 ? "tape" : i % 3 == 1 ? "loss" : "end") " of order\t" i % 3 }' >stars.tsv
+expect 0 '' train stars.tsv stars --task regress --epochs 10
+expect 0 'spearman=1.0000' "$program" eval stars stars.tsv
+awk 'BEGIN { for (i = 0; i < 120; i++) print "{\"tokens\": [\"a\", \"" (i % 2 ? "tape" : "loss") "\", \"end\"], \"ner_tags\": [\"O\", \"" (i % 2 ? "B-RED" : "B-BLUE") "\", \"O\"]}" }' >tags.jsonl
+expect 0 '' train tags.jsonl tags --task tokens --epochs 20
+"$program" predict tags "a loss end" >predicted
+[ "$(cut -f 2 predicted | tr '\n' ' ')" = "O B-BLUE O  " ] || fail "tags of words: $(cat predicted)"
+
+# -- embeddings --
+awk 'BEGIN { print "anchor,positive,negative"; for (i = 0; i < 64; i++) print (i % 2 ? "the tape,records order,loss backward" : "the loss,gradients backward,tape records") }' >triplets.csv
+for loss in ranking triplet; do
+    expect 0 '' train triplets.csv near_$loss --task embed --loss $loss --epochs 2 --length 16
+done
+cut -d , -f 1,2 triplets.csv >pairs.csv
+expect 0 '' train pairs.csv near --task embed --epochs 2 --lora 2
+awk 'BEGIN { print "sentence1,sentence2,score"; for (i = 0; i < 64; i++) print "the tape," (i % 2 ? "a tape" : "loss end") "," i % 2 }' >scores.csv
+for loss in cosent cosine; do
+    expect 0 '' train scores.csv scored_$loss --task embed --loss $loss --epochs 4
+    expect 0 'spearman=' "$program" eval scored_$loss scores.csv
+done
+printf 'records the order\nloss and gradients\n' >texts
+expect 0 '' "$program" search near_ranking texts "a tape" --top 1
+grep -q 'records the order' said || fail "search finds another line: $(cat said)"
+expect 0 'wrote: e.npy' "$program" embed near texts --out e.npy
+[ "$(head -c 6 e.npy | tail -c 5)" = NUMPY ] || fail "e.npy is no array"
+"$program" embed near 'a "text"' | grep -q '^{"text": "a \\"text\\"", "embedding": \[.*\]}$' || fail "embed prints no JSON"
+for type in float32 float16 bfloat16; do
+    expect 0 'wrote: out_'$type'/model.safetensors' "$program" export near out_$type --type $type
+    [ -s out_$type/modules.json ] || fail "export writes no modules.json"
+    expect 0 'records the order' "$program" search out_$type texts "a tape"
+done
+
+expect 0 'records the order' "$program" search near_ranking texts "a tape" --weights bfloat16 --precision bfloat16 --top 1
+
+# -- wrong words and data --
+expect 2 '--weights takes float32' "$program" search near_ranking texts "a tape" --weights q9
+expect 2 'train needs the folder of a model' "$program" train "$model"
+expect 2 '--task takes embed, classify, tokens or regress, not nothing' train colors.csv other
+expect 2 'there is a run already' train colors.csv run --task classify
+expect 2 'this is not the folder of a model' "$program" train . colors.csv other --task classify
+expect 1 'it has no label: its fields are' train pairs.csv other --task classify
+expect 1 'embed needs pairs or triplets' train colors.csv other --task embed
+printf 'text,label\na,red\nb,red\n' >one.csv
+expect 1 'the examples have only one label' train one.csv other --task classify
+printf 'text,label\na,green\n' >green.csv
+expect 1 'the label "green" is none of the model' "$program" eval run green.csv
+expect 2 'this model has no head' "$program" predict near "a"
+expect 2 'this model has a head' "$program" embed run "a"
+expect 2 'there is a model already' "$program" export near out_float32
+expect 2 '--freeze: no parameter has a name like nothing' train colors.csv other --task classify --freeze nothing
+expect 2 'unknown command' "$program" guess
+[ ! -e other ] || fail "a run that did not begin leaves a folder"
+expect 0 'best=' train colors.csv frozen --task classify --freeze 'embedding.*,layers.*' --epochs 1
