@@ -13,6 +13,7 @@ typedef struct trainer {
     int64_t epoch, next;                    /* the next example is rows[next] */
     int64_t steps;                          /* of the whole run */
     double best;
+    double step_seconds; /* of this process's steps, without evaluations and checkpoints */
     th_optimizer *optimizer;
     th_json_log *log;
     th_event_log *events;
@@ -241,7 +242,9 @@ static void evaluate_and_save(trainer *t)
 static void train_until_finished(trainer *t)
 {
     while (!interrupted && th_step(t->e.ctx) < t->steps) {
-        report_step(t, train_step(t));
+        const double begin = monotonic_seconds(), loss = train_step(t);
+        t->step_seconds += monotonic_seconds() - begin;
+        report_step(t, loss);
         if (t->next == t->training)
             evaluate_and_save(t);
     }
@@ -260,8 +263,11 @@ static void print_result(trainer *t, double seconds)
         print_next(program_path, PROGRAM, (const char *const[]){"resume", as_word(chosen.run), NULL});
         return;
     }
-    printf(PROGRAM ": steps=%lld seconds=%.2f best=%.4f parameters=%lld\n", (long long)th_step(t->e.ctx), seconds,
-           t->best, (long long)th_module_count(t->e.model));
+    printf(PROGRAM ": steps=%lld seconds=%.2f step_seconds=%.2f", (long long)th_step(t->e.ctx), seconds,
+           t->step_seconds);
+    if (isfinite(t->best))
+        printf(" best=%.4f", t->best);
+    printf(" parameters=%lld\n", (long long)th_module_count(t->e.model));
     print_written(path_in(name, "model.safetensors"));
     print_written(path_in(chosen.run, "curves.svg"));
     print_next(program_path, PROGRAM,

@@ -1,0 +1,123 @@
+"""encoder_training.py PROGRAM MODEL [--steps N] [--rounds N] [--threads N]: tunes a sentence-transformer on pairs with scores, by the program
+`encoder` and by sentence-transformers with PyTorch, and compares the losses of all steps and the times. Both have the same examples in the
+same order, CosineSimilarityLoss, AdamW with a linear schedule, and no dropout. The rounds of both alternate.
+
+The pairs are runs of words of a text, with random scores. Their lengths are those of the STS benchmark: 14 tokens on average.
+Needs torch, transformers 5 and sentence-transformers 5 or later."""
+
+import argparse
+import csv
+import json
+import math
+import pathlib
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+
+BATCH, RATE = 16, 2e-5
+MASK = (1 << 64) - 1
+
+
+def shuffled(count, seed, epoch):
+    """Returns the order of the program's epoch (programs/encoder/data.c)."""
+    state = (seed * 0x2545F4914F6CDD1D + epoch) & MASK
+    rows = [0] * count
+    for i in range(count):
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        z = state
+        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & MASK
+        j = (z ^ z >> 31) % (i + 1)
+        rows[i], rows[j] = rows[j], i
+    return rows
+
+
+def make_pairs(count):
+    """Returns pairs of texts with scores."""
+    generator = random.Random(1)
+    words = [word for word in (pathlib.Path(__file__).parent.parent / "README.md").read_text().split() if word.isalpha()]
+
+    def text():
+        length = max(4, round(generator.gauss(10.5, 3.5)))
+        return " ".join(generator.choices(words, k=length))
+
+    return [(text(), text(), round(generator.random(), 2)) for _ in range(count)]
+
+
+def run_program(program, model, pairs, folder, threads):
+    """Returns the losses and the seconds of the steps."""
+    data = pathlib.Path(folder) / "pairs.csv"
+    with open(data, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sentence1", "sentence2", "score"])
+        writer.writerows(pairs)
+    run = pathlib.Path(folder) / "run"
+    said = subprocess.run([program, "train", model, data, run, "--task", "embed", "--loss", "cosine", "--epochs", "1", "--batch", str(BATCH), "--lr", str(RATE),
+                           "--warmup", "0.1", "--dropout", "0", "--validation", "0", "--log-every", "1", "--force", "--quiet", "--threads", str(threads)],
+                          check=True, capture_output=True, text=True).stdout
+    losses = [json.loads(line)["loss/train"] for line in open(run / "log.jsonl")]
+    return losses, float(said.split("step_seconds=")[1].split()[0])
+
+
+def run_sentence_transformers(model, pairs, threads):
+    """Does the same with sentence-transformers."""
+    import torch
+    from sentence_transformers import SentenceTransformer, losses
+
+    torch.set_num_threads(threads)
+    encoder = SentenceTransformer(model, device="cpu")
+    encoder.train()
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    encoder[0].auto_model.config.attention_probs_dropout_prob = 0.0
+    loss_function = losses.CosineSimilarityLoss(encoder)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=RATE, weight_decay=0.0)
+    steps = math.ceil(len(pairs) / BATCH)
+    warmup = int(0.1 * steps)
+    rows = shuffled(len(pairs), 1, 0)
+    results, seconds = [], 0.0
+    for step in range(steps):
+        examples = [pairs[row] for row in rows[step * BATCH:(step + 1) * BATCH]]
+        factor = (step + 1) / warmup if step < warmup else (steps - step) / (steps - warmup)
+        begin = time.monotonic()
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * factor
+        tokenize = getattr(encoder, "preprocess", encoder.tokenize)
+        features = [tokenize([example[i] for example in examples]) for i in range(2)]
+        loss = loss_function(features, torch.tensor([example[2] for example in examples]))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        optimizer.step()
+        results.append(loss.item())
+        seconds += time.monotonic() - begin
+    return results, seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    pairs = make_pairs(options.steps * BATCH)
+    ours, theirs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            losses, seconds = run_program(options.program, options.model, pairs, folder, options.threads)
+            ours.append(seconds)
+            their_losses, seconds = run_sentence_transformers(options.model, pairs, options.threads)
+            theirs.append(seconds)
+            print(f"encoder {ours[-1]:.2f} s, sentence-transformers {theirs[-1]:.2f} s", flush=True)
+    print(f"{options.steps} steps of {BATCH} pairs: encoder {statistics.median(ours):.2f} s, sentence-transformers {statistics.median(theirs):.2f} s, "
+          f"ratio {statistics.median(theirs) / statistics.median(ours):.2f}; the largest difference of the losses is "
+          f"{max(abs(a - b) for a, b in zip(losses, their_losses)):.2g}")
+
+
+if __name__ == "__main__":
+    main()
