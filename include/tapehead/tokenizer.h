@@ -1,5 +1,5 @@
-/* Text into tokens and back: bytes, characters, byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019) and
- * WordPiece (Schuster & Nakajima 2012), in the files of Hugging Face's tokenizers.
+/* Text into tokens and back: bytes, characters, byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), WordPiece
+ * (Schuster & Nakajima 2012) and Unigram (Kudo 2018), in the files of Hugging Face's tokenizers.
  *
  *     th_tokenizer *bpe = th_tokenizer_train(ctx, text, bytes, &(th_bpe_options){.vocabulary = 4096});
  *     th_token_list tokens = {0};
@@ -74,12 +74,12 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * of BERT's WordPiece in each line. do_lower_case, tokenize_chinese_chars and strip_accents of a tokenizer_config.json
  * beside it apply, and a never_split is TH_ERROR_FILE. path may also be a file in the format of
  * tokenizer.json, or a GGUF file (th_tokenizer_from_gguf). Supported:
- *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, BertNormalizer, and
- *                   a Sequence of them
+ *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled,
+ *                   BertNormalizer, and a Sequence of them
  *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, Whitespace, WhitespaceSplit, BertPreTokenizer,
  *                   and a Sequence of them
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback. WordPiece;
- *                   max_input_chars_per_word up to 4,096, and a prefix of at most 15 bytes
+ *                   max_input_chars_per_word up to 4,096, and a prefix of at most 15 bytes. Unigram; byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing and
  *                   BertProcessing (th_tokenizer_encode_document)

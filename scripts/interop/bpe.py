@@ -2,7 +2,11 @@
 decoding give the same results, and tokenizers reads our files with the same meaning. transformers opens the saved
 files. BPE_IDS=5000000 in the environment compares so many ids of each kind of tokenizer of characters."""
 
+import base64
+import collections
+import itertools
 import json
+import math
 import os
 import pathlib
 import random
@@ -13,6 +17,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import common
@@ -94,7 +99,8 @@ def learn_characters(corpus):
 
 
 def learn_word_piece(corpus, vocabulary, **normalizer):
-    """Trains WordPiece with the parts of BERT's tokenizer.json."""
+    """Trains WordPiece with the parts of BERT's tokenizer.json. The trainer numbers tokens in another order each time, so
+    they are sorted."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(**normalizer)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -102,10 +108,70 @@ def learn_word_piece(corpus, vocabulary, **normalizer):
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=specials, show_progress=False)
     tokenizer.train_from_iterator([corpus.replace("\0", "")], trainer)
+    learned = sorted(set(tokenizer.get_vocab()) - set(specials))
+    tokenizer = edited(tokenizer, model={"vocab": {piece: i for i, piece in enumerate(specials + learned)}})
     around = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     pair = "[CLS] $A [SEP] $B:1 [SEP]:1"
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", pair, around)
     return tokenizer
+
+
+# -- Unigram --
+
+
+def metaspace(scheme="always", split=True):
+    return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": split}
+
+
+def count_unigram(texts, size, fallback=False, **parts):
+    """Returns Unigram of the most frequent parts of words, with the logarithms of their frequencies in float32; parts are
+    those of the file. With fallback there are tokens of bytes."""
+    words = collections.Counter(word for text in texts for word in ("\u2581" + text.replace(" ", " \u2581")).split(" "))
+    counts = collections.Counter()
+    for word, count in words.items():
+        for begin, end in itertools.combinations(range(len(word) + 1), 2):
+            if end - begin <= 6:
+                counts[word[begin:end]] += count
+    chosen = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
+    total = sum(counts.values())
+    vocab = [["<unk>", 0.0], ["<s>", 0.0], ["</s>", 0.0]] + [[f"<0x{byte:02X}>", 0.0] for byte in range(256 * fallback)]
+    vocab += [[piece, float(np.float32(math.log(count / total)))] for piece, count in chosen]
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0)], 0, False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer = edited(tokenizer, model={"vocab": vocab, "byte_fallback": fallback}, **parts)
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return tokenizer
+
+
+def compiled_map(rules):
+    """Returns a map of characters as SentencePiece compiles it: a double array of the strings, and the replacements."""
+    units, text, offsets = {0: 0}, b"", {}
+    for replacement in rules.values():
+        if replacement not in offsets:
+            offsets[replacement] = len(text)
+            text += replacement.encode() + b"\0"
+
+    def place(node, prefix):
+        children = sorted({key[len(prefix)] for key in encoded if key.startswith(prefix) and len(key) > len(prefix)})
+        wanted = children + [0] * (prefix in encoded)
+        base = next(b for b in range(1, 1 << 20) if all(b ^ c and b ^ c not in units for c in wanted))
+        units.update({base ^ byte: byte for byte in children})
+        units[node] |= (node ^ base) << 10
+        if prefix in encoded:
+            units[node] |= 1 << 8
+            units[base] = 1 << 31 | offsets[encoded[prefix]]
+        for byte in children:
+            place(base ^ byte, prefix + bytes([byte]))
+
+    encoded = {key.encode(): replacement for key, replacement in rules.items()}
+    place(0, b"")
+    array = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range(max(units) + 256))
+    return len(array).to_bytes(4, "little") + array + text
+
+
+def precompiled(compiled):
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(compiled).decode()}
 
 
 def edited(tokenizer, **parts):
@@ -478,6 +544,9 @@ def fixtures(folder):
         tokenizers[name] = with_normalized_tokens(made[name], random_numbers)
     tokenizers["bert"] = learn_word_piece(corpus, 400)
     tokenizers["qwen2"] = with_normalized_tokens(made["bytes, qwen2"], random_numbers)
+    rules = {"a": "xyz", "ab": "", "\u00e9": "e", "e\u0301": "E", "\n": " ", "\u0301": "", "\u3000": " ", "\ufb01": "fi"}
+    parts = dict(normalizer=precompiled(compiled_map(rules)), pre_tokenizer=metaspace("first"))
+    tokenizers["unigram"] = with_normalized_tokens(count_unigram(some, 300, **parts), random_numbers)
     (folder / "corpus").write_bytes(corpus.encode())
     (folder / "texts").write_bytes(SEPARATOR.join(text.encode() for text in texts))
     for name, tokenizer in tokenizers.items():

@@ -17,7 +17,6 @@ except ImportError:
     llama_cpp = None
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
-OTHER_KINDS = ["nomic-bert-moe"]  # T5
 NORMALIZED = ["qwen2"]  # we apply NFC, as the tokenizers of Hugging Face do; llama.cpp does not
 OTHER_NORMALIZER = ["bert-bge"]  # we normalize as Hugging Face's tokenizers do, and llama.cpp in its own way
 # A normal token with such a text is special in llama.cpp. Behind the one of phi-3 llama.cpp removes white space of ASCII only. Texts
@@ -147,10 +146,6 @@ def compare(c):
         llama_cpp.llama_log_set(QUIET, ctypes.c_void_p(0))
     for path in vocabularies():
         name = path.stem.removeprefix("ggml-vocab-")
-        if name in OTHER_KINDS:
-            run = c.program("gguf", "ids", path, inputs={key: np.array([1], dtype=np.int32) for key in ("bytes", "lengths")}, check=False)
-            c.check("T5 is refused by name", run.returncode != 0 and "is of the kind" in run.stderr, name)
-            continue
         c.check("vocabularies load", len(ids_of(c, path, [b"a b"])[0]) > 0, name)
         if (path.parent / (path.name + ".out")).exists():
             compare_files(c, path, name)

@@ -20,9 +20,10 @@ typedef enum th_gguf_tokenizer_kind {
     TH_GGUF_BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
     TH_GGUF_SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
     TH_GGUF_SPACES,     /* gemma4: BPE with merges of characters, in which U+2581 is a space */
-    TH_GGUF_PIECES      /* bert: WordPiece. U+2581 begins the tokens that begin words. Only read */
+    TH_GGUF_PIECES,     /* bert: WordPiece. U+2581 begins the tokens that begin words. Only read */
+    TH_GGUF_UNIGRAM     /* t5: SentencePiece's Unigram with scores and a character map. Only read */
 } th_gguf_tokenizer_kind;
-enum { TH_GGUF_TOKENIZER_KINDS = 4 };
+enum { TH_GGUF_TOKENIZER_KINDS = 5 };
 extern const char *const th_gguf_tokenizer_kinds[]; /* their names */
 
 #define TH_GGUF_SPACE "\xe2\x96\x81" /* U+2581, which represents a space */
@@ -31,6 +32,9 @@ extern const char *const th_gguf_tokenizer_kinds[]; /* their names */
 
 /* Returns the normalizer of TH_GGUF_SCORES and TH_GGUF_SPACES; prefix: a space is added before a text. */
 json_t *th_gguf_character_normalizer(bool prefix);
+/* Returns the normalizer of TH_GGUF_UNIGRAM: the character map, if compiled is not NULL, then one space before each word
+ * and none elsewhere, as U+2581. */
+json_t *th_gguf_unigram_normalizer(const void *compiled, size_t bytes);
 /* Returns the pre-tokenizer of TH_GGUF_SPACES: lines of text, and the ends of lines between them. */
 json_t *th_gguf_line_split(void);
 /* Finds the kind that has the tokenizer's parts, and whether a space is added before a text. Returns false if there is

@@ -1,10 +1,15 @@
 /* The kinds of tokenizers in GGUF files: the parts of tokenizer.json that each of them has. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/gguf/tokenizer.h"
+#include "models/text/json/base64.h"
 
-const char *const th_gguf_tokenizer_kinds[] = {
-    [TH_GGUF_BYTE_LEVEL] = "gpt2", [TH_GGUF_SCORES] = "llama", [TH_GGUF_SPACES] = "gemma4", [TH_GGUF_PIECES] = "bert"};
+const char *const th_gguf_tokenizer_kinds[] = {[TH_GGUF_BYTE_LEVEL] = "gpt2",
+                                               [TH_GGUF_SCORES] = "llama",
+                                               [TH_GGUF_SPACES] = "gemma4",
+                                               [TH_GGUF_PIECES] = "bert",
+                                               [TH_GGUF_UNIGRAM] = "t5"};
 
 json_t *th_gguf_character_normalizer(bool prefix)
 {
@@ -13,6 +18,27 @@ json_t *th_gguf_character_normalizer(bool prefix)
     return prefix ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type", "Prepend",
                               "prepend", TH_GGUF_SPACE, spaces)
                   : spaces;
+}
+
+/* Returns a Precompiled; NULL if out of memory. */
+static json_t *map_json(const void *compiled, size_t bytes)
+{
+    char *text = th_base64_encode(compiled, bytes);
+    json_t *value = text ? json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap", text) : NULL;
+    free(text);
+    return value;
+}
+
+json_t *th_gguf_unigram_normalizer(const void *compiled, size_t bytes)
+{
+    json_t *steps = json_pack("[{s:s, s:s}, {s:s, s:{s:s}, s:s}, {s:s, s:{s:s}, s:s}]", "type", "Prepend", "prepend",
+                              " ", "type", "Replace", "pattern", "Regex", " +(?=[^ ])", "content", TH_GGUF_SPACE,
+                              "type", "Replace", "pattern", "String", " ", "content", "");
+    if (compiled && steps && json_array_insert_new(steps, 0, map_json(compiled, bytes)) != 0) {
+        json_decref(steps);
+        return NULL;
+    }
+    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
 }
 
 json_t *th_gguf_line_split(void)
@@ -59,7 +85,7 @@ bool th_gguf_tokenizer_find_kind(const th_tokenizer *t, th_gguf_tokenizer_kind *
     *kind = TH_GGUF_BYTE_LEVEL;
     if (t->byte_level)
         return true;
-    if (t->ignore_merges || !t->byte_fallback)
+    if (t->ignore_merges || !t->byte_fallback || t->unigram.used)
         return false;
     const bool spaces = equals(t->normalizer_json, th_gguf_character_normalizer(false));
     *kind = TH_GGUF_SPACES;

@@ -1,4 +1,5 @@
 /* Reads tokenizers from GGUF files: builds the tokenizer.json that the values describe. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static bool find_kind(reading *r)
         return th_gguf_refuse(r->file, "it has no tokenizer: tokenizer.ggml.model is missing");
     snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
     return th_gguf_refuse(
-        r->file, "its tokenizer is of the kind \"%s\", which is not supported; gpt2, llama, gemma4 and bert are",
+        r->file, "its tokenizer is of the kind \"%s\", which is not supported; gpt2, llama, gemma4, bert and t5 are",
         th_quote(name, quoted));
 }
 
@@ -80,19 +81,24 @@ static bool check_count(const reading *r, const th_gguf_value *items, const char
                           (unsigned long long)items->count);
 }
 
+static bool has_scores(const reading *r)
+{
+    return r->kind == TH_GGUF_SCORES || r->kind == TH_GGUF_UNIGRAM;
+}
+
 static bool find_arrays(reading *r)
 {
     r->tokens = th_gguf_array(r->file, "tokenizer.ggml.tokens", TH_GGUF_STRING);
     r->types = th_gguf_array(r->file, "tokenizer.ggml.token_type", TH_GGUF_INT32);
-    if (r->kind == TH_GGUF_SCORES)
+    if (has_scores(r))
         r->scores = th_gguf_array(r->file, "tokenizer.ggml.scores", TH_GGUF_FLOAT32);
     else if (r->kind != TH_GGUF_PIECES)
         r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
     if (r->tokens == NULL || (r->merges == NULL && r->scores == NULL && r->kind != TH_GGUF_PIECES))
         return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s",
-                              r->tokens == NULL           ? "tokens"
-                              : r->kind == TH_GGUF_SCORES ? "scores"
-                                                          : "merges");
+                              r->tokens == NULL ? "tokens"
+                              : has_scores(r)   ? "scores"
+                                                : "merges");
     if (r->tokens->count > TH_MAX_TOKENS || (r->merges && r->merges->count > TH_MAX_MERGES))
         return th_gguf_refuse(r->file, "the tokenizer has too many tokens or merges");
     if ((r->types && !check_count(r, r->types, "types")) || (r->scores && !check_count(r, r->scores, "scores")))
@@ -227,7 +233,7 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
 /* Sets the tokens around texts; -1: none. The key of [SEP] is misspelled in GGUF. */
 static void find_template(const reading *r, int64_t *begin, int64_t *end)
 {
-    const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : true;
+    const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : r->kind != TH_GGUF_UNIGRAM;
     if (r->kind == TH_GGUF_PIECES) {
         const char *cls = "tokenizer.ggml.cls_token_id";
         *begin = read_added_id(r, "tokenizer.ggml.add_bos_token",
@@ -235,7 +241,7 @@ static void find_template(const reading *r, int64_t *begin, int64_t *end)
         *end = read_added_id(r, "tokenizer.ggml.add_sep_token", "tokenizer.ggml.seperator_token_id", true);
     } else {
         *begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
-        *end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
+        *end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, r->kind == TH_GGUF_UNIGRAM);
     }
 }
 
@@ -287,18 +293,49 @@ static json_t *unknown_json(const reading *r, bool *made)
     return value;
 }
 
-static json_t *character_decoder(bool prefix)
+/* fallback: tokens such as <0xE2> are bytes. prefix: the space before a text disappears. */
+static json_t *character_decoder(bool fallback, bool prefix)
 {
-    json_t *value =
-        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}", "type", "Sequence", "decoders", "type", "Replace",
-                  "pattern", "String", TH_GGUF_SPACE, "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (prefix && json_array_append_new(
-                      json_object_get(value, "decoders"),
-                      json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0)) != 0) {
+    json_t *value = json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}]}", "type", "Sequence", "decoders", "type",
+                              "Replace", "pattern", "String", TH_GGUF_SPACE, "content", " ", "type", "Fuse");
+    json_t *parts = json_object_get(value, "decoders");
+    if (fallback && json_array_insert_new(parts, 1, json_pack("{s:s}", "type", "ByteFallback")) != 0) {
+        json_decref(value);
+        return NULL;
+    }
+    if (prefix && json_array_append_new(parts, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
+                                                         "start", 1, "stop", 0)) != 0) {
         json_decref(value);
         return NULL;
     }
     return value;
+}
+
+/* -- Unigram -- */
+
+/* Returns the normalizer; NULL with the error pending. */
+static json_t *unigram_normalizer(const reading *r)
+{
+    static const char key[] = "tokenizer.ggml.precompiled_charsmap",
+                      merged[] = "tokenizer.ggml.remove_extra_whitespaces";
+    const th_gguf_value *map = th_gguf_find(r->file, key);
+    bool merges = false;
+    if (map && map->kind == TH_GGUF_ARRAY && map->item == TH_GGUF_UINT8)
+        map = th_gguf_array(r->file, key, TH_GGUF_UINT8);
+    else
+        map = th_gguf_array(r->file, key, TH_GGUF_INT8);
+    if (th_gguf_flag(r->file, merged, &merges) && !merges)
+        th_gguf_refuse(r->file, "%s is not true; only this is supported", merged);
+    return th_failed(r->file->ctx) ? NULL : th_gguf_unigram_normalizer(map ? map->bytes : NULL, map ? map->count : 0);
+}
+
+/* Returns the model without its vocabulary; NULL with the error pending. */
+static json_t *unigram_json(const reading *r)
+{
+    int64_t unknown = 2;
+    if (!th_gguf_integer(r->file, TH_GGUF_UNKNOWN_TOKEN, 0, r->count - 1, &unknown))
+        return NULL;
+    return json_pack("{s:s, s:I, s:b}", "type", "Unigram", "unk_id", (json_int_t)unknown, "byte_fallback", 0);
 }
 
 /* -- tokenizer.json -- */
@@ -329,10 +366,13 @@ static bool make_members(const reading *r, members *m)
     } else if (r->kind == TH_GGUF_PIECES) {
         *m = (members){th_bert_normalizer_json(true, true, json_null()), json_pack("{s:s}", "type", "BertPreTokenizer"),
                        th_word_piece_decoder_json(), th_word_piece_json(unknown_json(r, &made))};
+    } else if (r->kind == TH_GGUF_UNIGRAM) {
+        *m = (members){unigram_normalizer(r), json_null(), character_decoder(false, true), unigram_json(r)};
+        made = !th_failed(r->file->ctx);
     } else {
         *m = (members){.normalizer = th_gguf_character_normalizer(prefix),
                        .pre_tokenizer = r->kind == TH_GGUF_SPACES ? th_gguf_line_split() : json_null(),
-                       .decoder = character_decoder(prefix),
+                       .decoder = character_decoder(true, prefix),
                        .model = bpe_json(unknown_json(r, &made), true, false)};
     }
     return made;
@@ -347,7 +387,7 @@ static json_t *tokenizer_json(const reading *r)
     made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL &&
            make_members(r, &m);
     made = made && m.model && json_object_set(m.model, "vocab", vocab) == 0;
-    if (made && r->kind != TH_GGUF_PIECES)
+    if (made && r->kind != TH_GGUF_PIECES && r->kind != TH_GGUF_UNIGRAM)
         made = json_object_set(m.model, "merges", merges) == 0;
     if (made)
         value = json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:O}", "version", "1.0", "truncation", "padding",
@@ -362,6 +402,21 @@ static json_t *tokenizer_json(const reading *r)
 }
 
 /* -- scores -- */
+
+/* Changes the scores as llama.cpp does: tokens that text cannot contain are not in the lattice, and added ones have the
+ * score 0. Returns the score of an unknown character. */
+static float change_scores(const reading *r, float *score)
+{
+    float least = FLT_MAX;
+    for (int64_t i = 0; i < r->count; i++) {
+        const int32_t type = token_type(r, i);
+        if (type == TH_GGUF_NORMAL && score[i] < least)
+            least = score[i];
+        if (type != TH_GGUF_NORMAL && type != TH_GGUF_UNUSED)
+            score[i] = type == TH_GGUF_USER_DEFINED ? 0 : -INFINITY;
+    }
+    return least - (float)TH_UNKNOWN_PENALTY;
+}
 
 /* Returns the scores in *score, which the caller releases; NULL without scores. Returns false with the error
  * pending. */
@@ -396,7 +451,11 @@ static th_tokenizer *read_tokenizer(const th_gguf *file)
     const th_json_source source = {file->ctx, file->operation, file->path};
     float *score;
     json_t *value = read_scores(&r, &score) ? tokenizer_json(&r) : NULL;
-    th_tokenizer *t = value ? th_tokenizer_of_json(&source, value, score) : NULL;
+    const float unknown_score = value && r.kind == TH_GGUF_UNIGRAM ? change_scores(&r, score) : 0;
+    const th_token_scores scores = {score, unknown_score};
+    th_tokenizer *t = value ? th_tokenizer_of_json(&source, value, score ? &scores : NULL) : NULL;
+    if (t)
+        th_normalizer_match_longest(&t->normalizer);
     json_decref(value);
     free(score);
     th_uncount_memory(file->ctx, memory);

@@ -178,6 +178,7 @@ const th_gguf_value *th_gguf_array(const th_gguf *file, const char *key, th_gguf
     th_gguf_refuse(file, "\"%s\" is not an array of %s", key,
                    item == TH_GGUF_STRING  ? "strings"
                    : item == TH_GGUF_INT32 ? "int32"
+                   : item == TH_GGUF_INT8  ? "bytes"
                                            : "float32");
     return NULL;
 }

@@ -127,6 +127,18 @@ static th_status cut_word(const encoding *e, const char *word, size_t bytes, siz
     return TH_OK;
 }
 
+/* Cuts a word into the tokens with the greatest sum of scores. */
+static th_status cut_word_by_scores(const encoding *e, const char *word, size_t bytes, size_t *count)
+{
+    th_tokenizer *t = e->tokenizer;
+    const th_pieces found =
+        th_unigram_cut(&t->unigram, &t->vocabulary, &t->word_memory, word, bytes, t->unknown, t->fallback_token, count);
+    const int character = found == TH_PIECES_UNKNOWN ? th_character_length(word + *count, bytes - *count) : 0;
+    return found == TH_PIECES_FOUND     ? TH_OK
+           : found == TH_PIECES_UNKNOWN ? refuse_character(e, word, bytes, *count, character ? (size_t)character : 1)
+                                        : fail_memory(e, bytes);
+}
+
 static th_status merge_word(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_word_memory *memory = &e->tokenizer->word_memory;
@@ -171,7 +183,9 @@ static th_status encode_word(const encoding *e, const char *word, size_t bytes)
     if (whole >= 0) {
         if (append_tokens(e, &whole, 1))
             return th_error_code(t->ctx);
-    } else if ((t->pieces.used ? cut_word : merge_word)(e, word, bytes, &count) ||
+    } else if ((t->pieces.used    ? cut_word
+                : t->unigram.used ? cut_word_by_scores
+                                  : merge_word)(e, word, bytes, &count) ||
                append_tokens(e, t->word_memory.token, count)) {
         return th_error_code(t->ctx);
     }

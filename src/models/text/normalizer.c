@@ -14,6 +14,7 @@ void th_normalizer_release(th_normalizer *n)
 {
     for (int i = 0; i < n->steps; i++) {
         th_normal_form_free(n->step[i].form);
+        th_character_map_free(n->step[i].map);
         th_replacement_release(&n->step[i].replace);
     }
     th_text_free(&n->text[0]);
@@ -134,6 +135,8 @@ static th_status apply_step(const th_normalizer_step *step, th_context *ctx, con
         break;
     case TH_NORMALIZE_REPLACE:
         return th_replacement_apply(&step->replace, ctx, operation, limit, piece, out, first);
+    case TH_NORMALIZE_MAP:
+        return th_character_map_apply(step->map, ctx, operation, limit, piece, out, first);
     }
     return succeeded ? TH_OK : th_fail_memory(ctx, operation, piece.bytes);
 }
@@ -149,4 +152,11 @@ th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *ope
         *piece = (th_piece){.text = out->bytes ? out->bytes : "", .bytes = out->count, .first = first};
     }
     return TH_OK;
+}
+
+void th_normalizer_match_longest(th_normalizer *n)
+{
+    for (int i = 0; i < n->steps; i++)
+        if (n->step[i].map)
+            n->step[i].map->longest = true;
 }

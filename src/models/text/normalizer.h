@@ -2,6 +2,7 @@
 #ifndef TH_MODELS_TEXT_NORMALIZER_H
 #define TH_MODELS_TEXT_NORMALIZER_H
 
+#include "models/text/character_map.h"
 #include "models/text/normal_form.h"
 #include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"
@@ -19,11 +20,13 @@ typedef enum th_normalizer_kind {
     TH_NORMALIZE_STRIP,
     TH_NORMALIZE_PREPEND,
     TH_NORMALIZE_REPLACE,
+    TH_NORMALIZE_MAP, /* SentencePiece's compiled map */
 } th_normalizer_kind;
 
 typedef struct th_normalizer_step {
     th_normalizer_kind kind;
     th_normal_form *form;
+    th_character_map *map;
     bool left, right;       /* the ends that STRIP changes */
     th_replacement replace; /* REPLACE; PREPEND uses its `content` */
 } th_normalizer_step;
@@ -36,6 +39,8 @@ typedef struct th_normalizer {
 
 /* Normalizes a piece of a text. The result is valid until the next call. */
 th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece);
+/* Makes the character maps replace the longest strings (th_character_map). */
+void th_normalizer_match_longest(th_normalizer *n);
 /* Releases the memory. */
 void th_normalizer_release(th_normalizer *n);
 

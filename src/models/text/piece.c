@@ -80,6 +80,11 @@ static void append_replacement(replacing *p, size_t begin, size_t end)
         write_part(p, begin + at, end, false);
 }
 
+th_status th_replacement_refuse(th_context *ctx, const char *operation, size_t limit)
+{
+    return th_fail(ctx, TH_ERROR_VALUE, operation, "replacements would make the text longer than %zu bytes", limit);
+}
+
 th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, size_t limit,
                                th_piece piece, th_text *out, size_t *first)
 {
@@ -93,6 +98,6 @@ th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const c
     }
     *first = p.first;
     if (p.state == TOO_LONG)
-        return th_fail(ctx, TH_ERROR_VALUE, operation, "replacements would make the text longer than %zu bytes", limit);
+        return th_replacement_refuse(ctx, operation, limit);
     return p.state == NO_MEMORY ? th_fail_memory(ctx, operation, piece.bytes) : TH_OK;
 }

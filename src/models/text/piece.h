@@ -41,6 +41,8 @@ static inline size_t th_replacement_limit(size_t bytes)
  * longer than the limit. */
 th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, size_t limit,
                                th_piece piece, th_text *out, size_t *first);
+/* Sets the error of a text that would be longer than the limit. */
+th_status th_replacement_refuse(th_context *ctx, const char *operation, size_t limit);
 /* Releases the memory. */
 void th_replacement_release(th_replacement *r);
 

@@ -18,6 +18,7 @@ static void release(th_context *ctx, void *object)
     th_vocabulary_release(&t->vocabulary);
     th_merges_release(&t->merges);
     th_seams_release(&t->seams);
+    th_unigram_release(&t->unigram);
     th_added_tokens_release(&t->added);
     free(t->template.before);
     free(t->template.after);
@@ -64,7 +65,7 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     bytes += v->capacity * sizeof *v->entry + v->pool_capacity + v->slots * sizeof *v->slot;
     bytes += m->capacity * sizeof *m->merge + m->slots * (sizeof *m->slot + sizeof *m->filter);
     bytes += t->seams.bit ? TH_SEAM_BITS / 8 : 0;
-    bytes += th_added_tokens_memory(&t->added);
+    bytes += th_added_tokens_memory(&t->added) + th_unigram_memory(&t->unigram);
     for (int i = 0; i < t->split.stages; i++)
         bytes += th_pattern_memory(t->split.stage[i].pattern);
     bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */

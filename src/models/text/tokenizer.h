@@ -11,6 +11,7 @@
 #include "models/text/normalizer.h"
 #include "models/text/seams.h"
 #include "models/text/split.h"
+#include "models/text/unigram.h"
 #include "models/text/vocabulary.h"
 #include "models/text/word_pieces.h"
 #include "tapehead/tokenizer.h"
@@ -43,6 +44,7 @@ struct th_tokenizer {
     th_merges merges;
     th_seams seams;
     th_word_pieces pieces; /* WordPiece, instead of merges */
+    th_unigram unigram;    /* Unigram, instead of merges */
     bool ignore_merges;    /* a word that is a token is not merged from its parts */
     bool byte_fallback;    /* a character without a token becomes the tokens of its bytes, such as <0xE2> */
     int32_t fallback_token[256];
@@ -113,9 +115,14 @@ json_t *th_word_piece_decoder_json(void);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);
-/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error pending. score: a number
- * for each token of the model, which replace the merges of the contents (th_tokenizer_add_score_merges); or NULL. */
-th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const float *score);
+/* Scores of the model's tokens, which are not in the contents of a tokenizer.json. */
+typedef struct th_token_scores {
+    const float *score;  /* for each token of the model. Unigram: -INFINITY if the token is not in the lattice */
+    float unknown_score; /* Unigram: of a character without a token */
+} th_token_scores;
+/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error pending. scores: they replace
+ * the merges of the contents (th_tokenizer_add_score_merges), or the scores of Unigram; NULL: the contents have all. */
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const th_token_scores *scores);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);
 

@@ -35,7 +35,10 @@ typedef struct vocabulary {
     int32_t type[MAX_VOCABULARY];
     int tokens, scores, merges;
     const char *merge[16];
-    bool no_space, no_begin;
+    bool no_space, no_begin, merges_spaces;
+    const unsigned char *map; /* [map_bytes], of Unigram */
+    int map_bytes;
+    uint32_t map_kind;
 } vocabulary;
 
 static void put32(FILE *file, uint32_t value)
@@ -85,7 +88,7 @@ static const char *write_vocabulary(const vocabulary *v)
     put32(file, 3);
     put64(file, 0);
     put64(file, (uint64_t)(4 + (v->pre != NULL) + (v->name != NULL) + (v->scores > 0) + (v->merges > 0) + v->no_space +
-                           v->no_begin));
+                           v->no_begin + v->merges_spaces + (v->map != NULL)));
     put_text(file, "tokenizer.ggml.model", v->model);
     if (v->pre)
         put_text(file, "tokenizer.ggml.pre", v->pre);
@@ -112,6 +115,12 @@ static const char *write_vocabulary(const vocabulary *v)
         put_flag(file, "tokenizer.ggml.add_space_prefix", false);
     if (v->no_begin)
         put_flag(file, "tokenizer.ggml.add_bos_token", false);
+    if (v->merges_spaces)
+        put_flag(file, "tokenizer.ggml.remove_extra_whitespaces", true);
+    if (v->map) {
+        put_array(file, "tokenizer.ggml.precompiled_charsmap", v->map_kind, v->map_bytes);
+        fwrite(v->map, 1, (size_t)v->map_bytes, file);
+    }
     ck_assert_int_eq(fclose(file), 0);
     return path;
 }
@@ -285,9 +294,95 @@ START_TEST(wrong_scores)
     v = new_scored();
     v->score[260] = INFINITY;
     expect_refused(v, "the score of token 260 is infinite or NaN; it must be finite");
-    v->model = "t5";
-    expect_refused(v, "its tokenizer is of the kind \"t5\", which is not supported; gpt2, llama, gemma4 and "
-                      "bert are");
+    v->model = "rwkv";
+    expect_refused(v, "its tokenizer is of the kind \"rwkv\", which is not supported; gpt2, llama, gemma4, "
+                      "bert and t5 are");
+}
+END_TEST
+
+/* -- Unigram -- */
+
+enum { UINT8 = 0, INT8 = 1, UNUSED = 5 };
+
+static vocabulary *new_unigram(void)
+{
+    static vocabulary v;
+    v = (vocabulary){.model = "t5", .pre = "default", .merges_spaces = true};
+    add(&v, "<pad>", CONTROL, 0);
+    add(&v, "</s>", CONTROL, 0);
+    add(&v, "<unk>", UNKNOWN, 0);
+    add(&v, SPACE, NORMAL, -2);     /* 3 */
+    add(&v, "a", NORMAL, -3);       /* 4 */
+    add(&v, SPACE "a", NORMAL, -4); /* 5 */
+    add(&v, "ab", NORMAL, -5);      /* 6 */
+    add(&v, "b", UNUSED, -20);      /* 7 */
+    add(&v, "xy", USER_DEFINED, 5); /* 8 */
+    return &v;
+}
+
+START_TEST(unigram)
+{
+    vocabulary *v = new_unigram();
+    th_tokenizer *t = read_vocabulary(v);
+    expect_ids(t, "a", false, "5");
+    expect_ids(t, "  a   ab ", false, "5 3 6"); /* one space before each word */
+    expect_ids(t, "   ", false, "");
+    expect_ids(t, "ab", false, "3 6");
+    expect_ids(t, "a b", false, "5 3 7");  /* an unknown character would have the score -15 */
+    expect_ids(t, "axya", false, "5 8 5"); /* found before the text is normalized */
+    expect_ids(t, "qa\xe4\xb8\xad\xe4\xb8\xad", false, "3 2 4 2");
+    th_text text = {0};
+    ck_assert_int_eq(th_tokenizer_decode(t, (const int32_t[]){5, 3, 6}, 3, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "a ab");
+    th_text_free(&text);
+    const th_language_model_options tiny = {.vocabulary = 20, .length = 4, .width = 2, .heads = 1, .layers = 1};
+    const th_status status = th_language_model_export_gguf(th_language_model_new(ctx, &tiny), in_folder("w.gguf"),
+                                                           &(th_gguf_export_options){.tokenizer = t});
+    expect_status(status, TH_ERROR_ARGUMENT, "is neither byte-level BPE nor SentencePiece's BPE");
+}
+END_TEST
+
+/* A map of q to "a", and of qq to "b": the longest is taken. */
+START_TEST(unigram_map)
+{
+    enum { ROOT = 0x100, FIRST = ROOT ^ 'q', SECOND = 0x200 ^ 'q', UNITS = 0x400 };
+    static uint32_t map[2 + UNITS];
+    map[0] = 4 * UNITS;
+    uint32_t *unit = map + 1;
+    unit[0] = ROOT << 10;
+    unit[FIRST] = 'q' | 0x100 | (uint32_t)(FIRST ^ 0x200) << 10;
+    unit[0x200] = 0x80000000u;
+    unit[SECOND] = 'q' | 0x100 | (uint32_t)(SECOND ^ 0x300) << 10;
+    unit[0x300] = 0x80000002u;
+    memcpy(unit + UNITS, "a\0b", 4);
+    vocabulary *v = new_unigram();
+    v->map = (const unsigned char *)map;
+    v->map_bytes = sizeof map;
+    for (uint32_t kind = UINT8; kind <= INT8; kind++) {
+        v->map_kind = kind;
+        th_tokenizer *t = read_vocabulary(v);
+        expect_ids(t, "q", false, "5");
+        expect_ids(t, "aqq", false, "3 6");
+        expect_ids(t, "a\xffz", false, "5 2"); /* a byte that is not UTF-8 is an unknown character */
+    }
+    v->map_bytes -= 5;
+    expect_refused(v, "the precompiled_charsmap of its normalizer is truncated");
+    v->map_kind = UINT32;
+    v->map_bytes = 0;
+    expect_refused(v, "\"tokenizer.ggml.precompiled_charsmap\" is not an array of bytes");
+}
+END_TEST
+
+START_TEST(wrong_unigram)
+{
+    vocabulary *v = new_unigram();
+    v->merges_spaces = false;
+    expect_refused(v, "tokenizer.ggml.remove_extra_whitespaces is not true; only this is supported");
+    v = new_unigram();
+    v->score[4] = NAN;
+    expect_refused(v, "the score of token 4 is infinite or NaN; it must be finite");
+    v->scores = 0;
+    expect_refused(v, "it has no tokenizer.ggml.scores");
 }
 END_TEST
 
@@ -517,6 +612,9 @@ int main(void)
     tcase_add_test(tests, merges_equal_a_plain_search);
     tcase_add_test(tests, scores_and_text);
     tcase_add_test(tests, wrong_scores);
+    tcase_add_test(tests, unigram);
+    tcase_add_test(tests, unigram_map);
+    tcase_add_test(tests, wrong_unigram);
     tcase_add_test(tests, gemma4);
     tcase_add_test(tests, scores_are_written);
     tcase_add_test(tests, merges_of_characters_are_written);

@@ -274,8 +274,7 @@ START_TEST(what_is_not_supported_is_named)
     static const struct {
         const char *members, *sentence;
     } cases[] = {
-        {"\"normalizer\": {\"type\": \"Precompiled\"}",
-         "its normalizer 'Precompiled' is not supported; NFC, NFD, NFKC"},
+        {"\"normalizer\": {\"type\": \"Nmt\"}", "its normalizer 'Nmt' is not supported; NFC, NFD, NFKC"},
         {"\"normalizer\": {\"type\": \"Sequence\"}", "its normalizer is a Sequence without a list \"normalizers\""},
         {"\"normalizer\": 3", "its normalizer is not an object"},
         {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"\"}, \"content\": \"x\"}",

@@ -82,7 +82,7 @@ static th_tokenizer *load_fixture(const char *fixture)
 }
 
 static const char *const fixtures[] = {"gpt2",  "llama3",  "o200k",     "characters", "llama2",
-                                       "gemma", "mistral", "metaspace", "qwen2",      "bert"};
+                                       "gemma", "mistral", "metaspace", "qwen2",      "bert",   "unigram"};
 
 /* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
@@ -304,7 +304,7 @@ START_TEST(test_rejected)
         {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",
          "decoder 'CTC' is not supported"},
-        {"\"BPE\"", "\"Unigram\"", "its model is neither BPE nor WordPiece"},
+        {"\"BPE\"", "\"WordLevel\"", "its model is none of BPE, WordPiece and Unigram"},
         {"\"dropout\": null", "\"dropout\": 0.1", "BPE dropout"},
         {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is not a string"},
         {"\"continuing_subword_prefix\": null", "\"continuing_subword_prefix\": \"##\"", "continuing_subword_prefix"},

@@ -38,8 +38,8 @@ START_TEST(the_model_is_checked)
         const char *model, *sentence;
     } cases[] = {
         {"\"model\": 3", "it has no model"},
-        {"\"model\": {\"type\": 3}", "its model is neither BPE nor WordPiece"},
-        {"\"model\": {\"type\": \"Unigram\"}", "its model is neither BPE nor WordPiece"},
+        {"\"model\": {\"type\": 3}", "its model is none of BPE, WordPiece and Unigram"},
+        {"\"model\": {\"type\": \"WordLevel\"}", "its model is none of BPE, WordPiece and Unigram"},
         {"\"model\": {\"dropout\": \"no\"}", "its model uses BPE dropout, which is not supported"},
         {"\"model\": {\"dropout\": -0.5}", "its model uses BPE dropout, which is not supported"},
         {"\"model\": {\"unk_token\": false}", "its unk_token is not a string"},

@@ -167,7 +167,7 @@ START_TEST(test_rejected)
         const char *model, *decoder, *message;
     } cases[] = {
         {"{\"type\": \"WordPiece\", \"vocab\": {}}", "null", "unk_token"},
-        {"{\"type\": \"Unigram\", \"vocab\": []}", "null", "its model is neither BPE nor WordPiece"},
+        {"{\"type\": \"WordLevel\", \"vocab\": {}}", "null", "its model is none of BPE, WordPiece and Unigram"},
         {MODEL("5000"), "null", "max_input_chars_per_word"},
         {MODEL("-1"), "null", "max_input_chars_per_word"},
         {"{\"type\": \"WordPiece\", \"unk_token\": \"u\", \"continuing_subword_prefix\": \"0123456789abcdef\", "

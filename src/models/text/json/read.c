@@ -44,16 +44,23 @@ static bool check_members(const th_json_source *source, const json_t *file)
 /* Checks that a member, which the tokenizer keeps for saving, is small enough. */
 static bool check_size(const th_json_source *source, const json_t *file, const char *key)
 {
-    enum { MAX_BYTES = 64 * 1024 };
+    const size_t longest = strcmp(key, "normalizer") == 0 ? 1 << 20 : 64 << 10; /* a map of characters has 310 KiB */
     const size_t bytes = json_dumpb(json_object_get(file, key), NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (bytes <= MAX_BYTES)
+    if (bytes <= longest)
         return true;
-    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" has %zu bytes, more than the %d allowed",
-            source->name, key, bytes, (int)MAX_BYTES);
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation,
+            "%.300s: its \"%s\" has %zu bytes, more than the %zu allowed", source->name, key, bytes, longest);
     return false;
 }
 
 /* -- added tokens -- */
+
+/* Returns the id of the model's token with this content; -1: none. vocab: an object, or Unigram's list. */
+static int64_t find_model_token(const th_tokenizer *t, const json_t *vocab, const char *content, size_t bytes)
+{
+    const json_t *id = json_object_get(vocab, content);
+    return t->unigram.used ? th_vocabulary_find(&t->vocabulary, content, bytes) : id ? json_integer_value(id) : -1;
+}
 
 static bool read_added_token(th_tokenizer *t, const th_json_source *source, const json_t *value, const json_t *vocab)
 {
@@ -84,11 +91,11 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
     /* The reference ignores the file's id. It uses the id of an existing token with this content, or else the next
      * free id. */
     int64_t expected = (int64_t)t->vocabulary.size;
-    const json_t *known = json_object_get(vocab, content);
+    const int64_t known = find_model_token(t, vocab, content, token.bytes);
     const th_added_token *earlier = th_added_tokens_find(&t->added, content, token.bytes);
     if (earlier)
         expected = earlier->id;
-    expected = known ? (int64_t)json_integer_value(known) : expected;
+    expected = known >= 0 ? known : expected;
     if (id != expected) {
         th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: the added token '%s' has id %lld where it should have %lld",
                 source->name, quoted, (long long)id, (long long)expected);
@@ -131,7 +138,8 @@ static bool read_settings(th_tokenizer *t, const th_json_source *source, const j
            th_normalizer_read(&t->normalizer, source, t->normalizer_json) == TH_OK;
 }
 
-static bool read_members(th_tokenizer *t, const th_json_source *source, const json_t *file, const float *score)
+static bool read_members(th_tokenizer *t, const th_json_source *source, const json_t *file,
+                         const th_token_scores *scores)
 {
     const json_t *version = json_object_get(file, "version"), *model = json_object_get(file, "model");
     const json_t *vocab = json_object_get(model, "vocab");
@@ -150,17 +158,17 @@ static bool read_members(th_tokenizer *t, const th_json_source *source, const js
            th_tokenizer_set_pre_tokenizer(t, source, null_if_missing(json_object_get(file, "pre_tokenizer"))) ==
                TH_OK &&
            th_decoder_read(&t->decoder, source, t->decoder_json, t->byte_level) == TH_OK &&
-           th_read_model(t, source, model, score) &&
+           th_read_model(t, source, model, scores) &&
            read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
            th_tokenizer_set_texts(t, operation) &&
            th_tokenizer_set_post_processor(t, source, null_if_missing(json_object_get(file, "post_processor"))) ==
                TH_OK;
 }
 
-th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const float *score)
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file, const th_token_scores *scores)
 {
     th_tokenizer *t = th_tokenizer_make(source->ctx, source->operation);
-    return t ? th_tokenizer_if_made(t, source->operation, read_members(t, source, file, score)) : NULL;
+    return t ? th_tokenizer_if_made(t, source->operation, read_members(t, source, file, scores)) : NULL;
 }
 
 static th_tokenizer *load_json(th_context *ctx, const char *path)

@@ -221,15 +221,17 @@ static bool read_word_piece(th_tokenizer *t, const th_json_source *source, const
     return true;
 }
 
-bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const float *score)
+bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const th_token_scores *scores)
 {
     const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
     const char *name = type ? json_string_value(type) : "BPE";
     if (name && strcmp(name, "WordPiece") == 0)
         return read_word_piece(t, source, model);
+    if (name && strcmp(name, "Unigram") == 0)
+        return th_read_unigram(t, source, model, scores);
     if (name == NULL || strcmp(name, "BPE") != 0)
-        return refuse(source, "its model is neither BPE nor WordPiece");
+        return refuse(source, "its model is none of BPE, WordPiece and Unigram");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return refuse(source, "its model uses BPE dropout, which is not supported");
     if (unknown && !json_is_null(unknown) && !json_is_string(unknown))
@@ -238,8 +240,8 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         !read_flag(source, model, "fuse_unk", &t->fuse_unknown) ||
         !read_flag(source, model, "byte_fallback", &t->byte_fallback) ||
         !read_flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
-        !(score ? th_tokenizer_add_score_merges(t, source->operation, score)
-                : read_merges(t, source, vocab, json_object_get(model, "merges"))))
+        !(scores ? th_tokenizer_add_score_merges(t, source->operation, scores->score)
+                 : read_merges(t, source, vocab, json_object_get(model, "merges"))))
         return false;
     if (json_is_string(unknown) && !find_id(vocab, json_string_value(unknown), &t->unknown))
         t->unknown = -1; /* a character without a token is then an error in the reference, too */

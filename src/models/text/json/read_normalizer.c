@@ -1,7 +1,9 @@
 /* Reads the "normalizer" of tokenizer.json. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/text/json/base64.h"
 #include "models/text/json/readers.h"
 #include "models/text/normalizer.h"
 
@@ -52,6 +54,27 @@ static th_status add_replace(th_normalizer *n, const th_json_source *source, con
     return step ? th_read_replacement(source, value, "normalizer", &step->replace) : th_error_code(source->ctx);
 }
 
+/* Reads SentencePiece's compiled map. */
+static th_status add_map(th_normalizer *n, const th_json_source *source, const json_t *value)
+{
+    const char *text, *reason = "is not base64";
+    size_t bytes;
+    bool valid;
+    th_normalizer_step *step = add_step(n, source, TH_NORMALIZE_MAP);
+    if (step == NULL || !th_json_string(source, value, "precompiled_charsmap", &text))
+        return th_error_code(source->ctx);
+    unsigned char *compiled = th_base64_decode(text, strlen(text), &bytes, &valid);
+    if (compiled)
+        step->map = th_character_map_new(compiled, bytes, &reason);
+    free(compiled);
+    if (step->map)
+        return TH_OK;
+    if (reason == NULL || valid != (compiled != NULL))
+        return th_fail_memory(source->ctx, source->operation, strlen(text));
+    return th_fail(source->ctx, TH_ERROR_FILE, source->operation,
+                   "%.300s: the precompiled_charsmap of its normalizer %s", source->name, reason);
+}
+
 /* Reads BERT's normalizer as several steps. Without strip_accents, lower case decides. */
 static th_status add_bert(th_normalizer *n, const th_json_source *source, const json_t *value)
 {
@@ -96,6 +119,8 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
         return add_prepend(n, source, value);
     if (strcmp(type, "Replace") == 0)
         return add_replace(n, source, value);
+    if (strcmp(type, "Precompiled") == 0)
+        return add_map(n, source, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
         const json_t *parts = json_object_get(value, "normalizers"), *each;
         size_t i;
@@ -111,7 +136,7 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
     return th_fail(
         source->ctx, TH_ERROR_FILE, source->operation,
         "%.300s: its normalizer '%s' is not supported; NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
-        "Prepend, Replace, BertNormalizer and a Sequence of them are",
+        "Prepend, Replace, Precompiled, BertNormalizer and a Sequence of them are",
         source->name, th_quote(type, quoted));
 }
 

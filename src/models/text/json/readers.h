@@ -9,9 +9,11 @@
 /* For tokenizer.json, vocab.json and merges.txt: several times the size of the largest files in use. */
 extern const th_json_limits th_model_limits;
 
-/* Reads the whole model. score: as for th_tokenizer_of_json. This function and those below return false with the error
+/* Reads the whole model. scores: as for th_tokenizer_of_json. This function and those below return false with the error
  * pending (or none if out of memory). */
-bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const float *score);
+bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const th_token_scores *scores);
+/* Reads the model Unigram (read_unigram.c). */
+bool th_read_unigram(th_tokenizer *t, const th_json_source *source, const json_t *model, const th_token_scores *scores);
 /* Reads {"token": id, ...}. The ids must be 0 .. n-1. */
 bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const json_t *vocab);
 /* Reads merges.txt, with a line "left right" for each merge. source->name is its path. */

@@ -1,4 +1,5 @@
 /* Writes tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
+#include <math.h>
 #include <string.h>
 
 #include "models/core/context.h"
@@ -90,8 +91,27 @@ static json_t *added_json(const th_tokenizer *t)
     return made ? list : NULL;
 }
 
+/* Returns Unigram's tokens with their scores. A token outside the lattice has the score 0. */
+static json_t *scores_json(const th_tokenizer *t)
+{
+    json_t *vocab = json_array();
+    bool made = vocab != NULL;
+    for (size_t i = 0; made && i < t->unigram.size; i++) {
+        const double score = t->unigram.score[i];
+        json_t *number = json_real(score > -INFINITY ? th_unigram_written_score(score) : 0);
+        made = json_array_append_new(vocab, json_pack("[o, o]", token_json(t, (int32_t)i), number)) == 0;
+    }
+    if (!made)
+        json_decref(vocab);
+    return made ? vocab : NULL;
+}
+
 static json_t *model_json(const th_tokenizer *t)
 {
+    if (t->unigram.used)
+        return json_pack("{s:s, s:o, s:b, s:o}", "type", "Unigram", "unk_id",
+                         t->unknown < 0 ? json_null() : json_integer(t->unknown), "byte_fallback",
+                         (int)t->byte_fallback, "vocab", scores_json(t));
     json_t *unknown = t->unknown < 0 ? json_null() : token_json(t, t->unknown);
     if (t->pieces.used)
         return json_pack("{s:s, s:o, s:s#, s:I, s:o}", "type", "WordPiece", "unk_token", unknown,
