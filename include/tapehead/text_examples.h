@@ -39,7 +39,7 @@ typedef enum th_text_example_kind {
 
 typedef struct th_text_example_options {
     th_text_example_kind kind;
-    const char *text[3]; /* the names of the texts, or of the words; NULL: those above */
+    const char *text[3]; /* the names of all texts, or of the words; text[0] NULL: those above */
     const char *label;   /* the name of the label, or of the score; NULL: those above */
     /* [n_labels] the labels that may occur, with their numbers. NULL: all labels of the examples, in the order of their
      * numbers if all are numbers, otherwise in the order of their bytes. */

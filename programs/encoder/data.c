@@ -9,6 +9,8 @@ void read_examples(th_context *ctx, const char *path, const th_text_example_opti
     texts file = open_texts(&path, 1, NULL);
     require_ok(ctx, th_text_examples_read(ctx, file.bytes, file.count, file.name, options, data));
     close_texts(&file);
+    if (options->kind != TH_EXAMPLES_TEXTS && options->kind != TH_EXAMPLES_WORDS && texts_of(data) > 1)
+        refuse(PROGRAM, "the task takes one text of each example, and these have two; --text names one: ", path);
 }
 
 /* Divides --text at its commas. */

@@ -103,5 +103,8 @@ expect 2 'this model has a head' "$program" embed run "a"
 expect 2 'there is a model already' "$program" export near out_float32
 expect 2 '--freeze: no parameter has a name like nothing' train colors.csv other --task classify --freeze nothing
 expect 2 'unknown command' "$program" guess
+printf 'text1,text2,label\na,b,red\na,b,blue\n' >two.csv
+expect 2 'the task takes one text of each example' train two.csv other --task classify
+expect 0 '' train two.csv one_of_two --task classify --text text2 --epochs 1 --validation 0
 [ ! -e other ] || fail "a run that did not begin leaves a folder"
 expect 0 'best=' train colors.csv frozen --task classify --freeze 'embedding.*,layers.*' --epochs 1

@@ -108,6 +108,8 @@ static th_status add_texts(th_example_collection *c, const json_t *object)
     const int most = o->kind == TH_EXAMPLES_TEXTS ? TEXTS : 2;
     const size_t begin = c->text.n;
     for (int i = 0; i < most; i++) {
+        if (i > 0 && o->text[0] && o->text[i] == NULL)
+            break;
         const json_t *value = find_member(object, o->text[i], text_names[i]);
         if (value == NULL && (i == 0 || o->text[i]))
             return refuse_missing(c, object, text_roles[i], o->text[i], text_names[i]);

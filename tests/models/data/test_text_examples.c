@@ -113,6 +113,8 @@ START_TEST(names_of_columns)
     refused(&other, "id,text,team\n1,y,red\n", "it has no text: its fields are");
     refused(&other, "id,text,team\n1,y,red\n", "The text is called \"Body\"");
     refused(&labels, "text,colour\na,red\n", "The label is called \"label\", \"labels\"");
+    const th_text_example_options first = {.kind = TH_EXAMPLES_TEXTS, .text = {"sentence1"}};
+    check(&first, "sentence1,sentence2\na,b\n", "a\n");
     const th_text_example_options alone = {.kind = TH_EXAMPLES_LABELS, .texts_only = true};
     check(&alone, "text\na\nb\n", "a\nb\n");
 }
