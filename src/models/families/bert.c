@@ -18,7 +18,7 @@ static const th_tensor_name sequence_head[] = {
     TH_HEAD_TRANSFORM("bert.pooler.dense"), TH_HEAD_OUTPUT("classifier"), {0}};
 static const th_tensor_name token_head[] = {TH_HEAD_OUTPUT("classifier"), {0}};
 static const th_tensor_name span_head[] = {TH_HEAD_OUTPUT("qa_outputs"), {0}};
-static const th_family_head heads[] = {
+static const th_family_head classes[] = {
     {"BertForSequenceClassification",
      {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_TANH},
      sequence_head,
@@ -50,7 +50,7 @@ const th_family th_family_bert = {
     .classifier = "cls.predictions.decoder.weight",
     .ignored = ignored,
     .outputs = outputs,
-    .heads = heads,
+    .heads = classes,
     .tensors = {projections, tensors, classifier},
     .fields = fields,
     .options = {TH_BERT_OPTIONS, .block = {.post_norm = true}},

@@ -43,7 +43,7 @@ static const th_tensor_name classifier[] = {
 static const th_tensor_name sequence_head[] = {TH_HEAD_TRANSFORM("pre_classifier"), TH_HEAD_OUTPUT("classifier"), {0}};
 static const th_tensor_name token_head[] = {TH_HEAD_OUTPUT("classifier"), {0}};
 static const th_tensor_name span_head[] = {TH_HEAD_OUTPUT("qa_outputs"), {0}};
-static const th_family_head heads[] = {
+static const th_family_head classes[] = {
     {"DistilBertForSequenceClassification",
      {.kind = TH_HEAD_SEQUENCE, .transform = true, .activation = TH_RELU, .dropout = 0.2},
      sequence_head,
@@ -79,7 +79,7 @@ const th_family th_family_distilbert = {
     .embedding = "distilbert.embeddings.word_embeddings.weight",
     .classifier = "vocab_projector.weight",
     .outputs = outputs,
-    .heads = heads,
+    .heads = classes,
     .tensors = {projections, tensors, classifier},
     .fields = fields,
     .options = {TH_BERT_OPTIONS, .block = {.post_norm = true, .eps = 1e-12}},

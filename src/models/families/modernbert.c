@@ -23,7 +23,7 @@ static const th_tensor_name classifier[] = {
     {0},
 };
 
-static const th_tensor_name head[] = {
+static const th_tensor_name head_names[] = {
     TH_NAME("head.transform.weight", "head.dense.weight"),
     TH_NAME("head.norm.weight", "head.norm.weight"),
     TH_HEAD_OUTPUT("classifier"),
@@ -33,10 +33,11 @@ static const th_tensor_name head[] = {
     {                                                                                                                  \
         .kind = (kind_), .transform = true, .activation = TH_GELU, .norm = true                                        \
     }
-static const th_family_head heads[] = {
-    {"ModernBertForSequenceClassification", HEAD(TH_HEAD_SEQUENCE), head, "classifier_dropout", "classifier_pooling"},
-    {"ModernBertForTokenClassification", HEAD(TH_HEAD_TOKENS), head, "classifier_dropout", NULL},
-    {"ModernBertForQuestionAnswering", HEAD(TH_HEAD_SPANS), head, "classifier_dropout", NULL},
+static const th_family_head classes[] = {
+    {"ModernBertForSequenceClassification", HEAD(TH_HEAD_SEQUENCE), head_names, "classifier_dropout",
+     "classifier_pooling"},
+    {"ModernBertForTokenClassification", HEAD(TH_HEAD_TOKENS), head_names, "classifier_dropout", NULL},
+    {"ModernBertForQuestionAnswering", HEAD(TH_HEAD_SPANS), head_names, "classifier_dropout", NULL},
     {0},
 };
 static const char *const outputs[] = {"head.", "decoder.", "classifier.", NULL};
@@ -69,7 +70,7 @@ const th_family th_family_modernbert = {
     .embedding = "model.embeddings.tok_embeddings.weight",
     .classifier = "decoder.weight",
     .outputs = outputs,
-    .heads = heads,
+    .heads = classes,
     .tensors = {tensors, classifier},
     .fields = fields,
     .options = {.positions = TH_POSITIONS_NONE,
