@@ -1,6 +1,7 @@
 """Compares sentence embeddings with sentence-transformers: folders with each kind of pooling, with and without
-normalization, and texts that are longer than the model. SENTENCE_FOLDER in the environment names a published folder
-that is compared too, with 1,000 texts."""
+normalization, with a dense layer, a prompt and fewer dimensions, and texts that are longer than the model. Folders that
+are exported here have equal embeddings there. SENTENCE_FOLDER in the environment names a published folder that is compared
+too, with 1,000 texts, and tuned and exported."""
 
 import json
 import os
@@ -14,7 +15,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
 import common
 from bpe import edited, learn_word_piece
@@ -23,7 +24,7 @@ KINDS = "cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken
 WORDS = "the tape records each call and backward computes gradients of a loss in order from end to begin".split()
 
 
-def make(folder, kind="mean", normalize=True, width=32, length=24):
+def make(folder, kind="mean", normalize=True, width=32, length=24, dense=None, prompt=None):
     """Saves a random encoder as a folder of sentence-transformers, and returns it."""
     # (The vocabulary that tokenizers learns is another one in each run.)
     letters = sorted(set("".join(WORDS) + "."))
@@ -42,8 +43,10 @@ def make(folder, kind="mean", normalize=True, width=32, length=24):
         torch.nn.init.normal_(parameter, 1 if name.endswith("LayerNorm.weight") else 0, 0.1)
     model.save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")
-    modules = [Transformer(str(folder / "encoder")), Pooling(width, kind)] + [Normalize()] * normalize
-    whole = SentenceTransformer(modules=modules, device="cpu")
+    modules = [Transformer(str(folder / "encoder")), Pooling(width, kind)]
+    modules += ([Dense(width, 20, **dense)] if dense else []) + [Normalize()] * normalize
+    prompts = dict(prompts={"query": prompt}, default_prompt_name="query") if prompt else {}
+    whole = SentenceTransformer(modules=modules, device="cpu", **prompts)
     whole.save(str(folder / "whole"))
     return SentenceTransformer(str(folder / "whole"), device="cpu")
 
@@ -53,12 +56,23 @@ def some_texts(count, longest=12):
     return [" ".join(random_numbers.choices(WORDS, k=random_numbers.randrange(1, longest))) + "." for _ in range(count)]
 
 
-def compare_folder(c, title, limit, model, folder, texts):
+def compare_folder(c, title, limit, model, folder, texts, dimensions=0, export=None, steps=0):
+    """Compares embeddings. With export, also those of the folder that is exported here, perhaps after some steps of
+    training: then only these are compared."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(texts) + "\n")
         file.flush()
-        ours = c.program("sentence_embeddings", folder, file.name)["embeddings"]
-    c.close(title, limit, ours, model.encode(texts, batch_size=32, convert_to_numpy=True))
+        more = ([export] if export else []) + ([steps] if steps else [])
+        ours = c.program("sentence_embeddings", folder, file.name, dimensions, *more)["embeddings"]
+    options = dict(truncate_dim=dimensions, normalize_embeddings=True) if dimensions else {}
+    theirs = model.encode(texts, batch_size=32, convert_to_numpy=True, **options)
+    if steps:
+        c.check(f"{title}, {steps} steps: embeddings change", abs(ours - theirs).max() > 1e-3, abs(ours - theirs).max())
+    else:
+        c.close(title, limit, ours, theirs)
+    if export:
+        again = SentenceTransformer(str(export), device="cpu").encode(texts, batch_size=32, convert_to_numpy=True, **options)
+        c.close(f"{title}, {steps} steps, exported" if steps else f"{title}, exported", limit, ours, again)
 
 
 def compare(c):
@@ -68,12 +82,26 @@ def compare(c):
             for normalize in (True, False):
                 model = make(folder / f"{kind} {normalize}", kind, normalize)
                 texts = some_texts(100, 40)
-                compare_folder(c, f"pooling {kind}", 1e-5, model, folder / f"{kind} {normalize}" / "whole", texts)
+                whole = folder / f"{kind} {normalize}" / "whole"
+                compare_folder(c, f"pooling {kind}", 1e-6, model, whole, texts, 0, whole.with_name("exported"))
+        others = {
+            "dense": dict(dense={}),
+            "dense without activation and bias": dict(dense=dict(bias=False, activation_function=torch.nn.Identity())),
+            "prompt": dict(prompt="the tape: "),
+        }
+        for title, options in others.items():
+            model = make(folder / title, **options)
+            whole = folder / title / "whole"
+            compare_folder(c, title, 1e-6, model, whole, some_texts(100, 40), 0, whole.with_name("exported"))
+        compare_folder(c, "dimensions", 1e-6, model, whole, some_texts(100, 40), 5)
     if path := os.environ.get("SENTENCE_FOLDER"):
         lines = [line.strip() for page in common.ROOT.glob("docs/*.md") for line in page.read_text().splitlines()]
         texts = [line for line in lines if line][:1000]
         # (The limit is relative to the largest number, which is 0.27.)
-        compare_folder(c, f"a published folder, {len(texts)} texts", 5e-6, SentenceTransformer(path, device="cpu"), path, texts)
+        model, title = SentenceTransformer(path, device="cpu"), f"a published folder, {len(texts)} texts"
+        compare_folder(c, title, 5e-6, model, path, texts)
+        with tempfile.TemporaryDirectory() as exported:
+            compare_folder(c, title, 5e-6, model, path, texts, 0, pathlib.Path(exported), 20)
 
 
 def fixtures(folder):

@@ -269,13 +269,31 @@ static th_status embedded(program_run *r)
     TRY(th_sentence_options_read(r->ctx, folder, &options));
     th_module *model = th_language_model_from_pretrained(r->ctx, folder);
     th_tokenizer *tokenizer = model ? th_tokenizer_load(r->ctx, folder) : NULL;
+    options.dense = model ? th_dense_new(r->ctx, 8, 3, &(th_dense_layer_options){.no_bias = true}) : NULL;
+    if (options.dense && th_fill(th_module_find_parameter(options.dense, "weight"), 0.25) != TH_OK)
+        return th_error_code(r->ctx);
+    strcpy(options.prompt, "call: ");
     add_tensor(r, tokenizer ? th_sentence_embeddings(model, tokenizer, texts, 2, &options) : NULL);
+    const th_status status = tokenizer && options.dense && th_error_code(r->ctx) == TH_OK
+                                 ? th_sentence_export(model, in_folder(r, "sentence"), &options,
+                                                      &(th_export_options){.tokenizer = tokenizer})
+                                 : th_error_code(r->ctx);
+    th_module_free(options.dense);
     th_tokenizer_free(tokenizer);
     th_module_free(model);
-    return th_error_code(r->ctx);
+    return status;
 }
 
-const program sentence_embeddings = {.name = "sentence_embeddings", .step = {embedded}};
+static th_status sentence_folder_read(program_run *r)
+{
+    th_sentence_options options;
+    TRY(th_sentence_options_read(r->ctx, in_folder(r, "sentence"), &options));
+    add_tensor(r, th_module_find_parameter(options.dense, "weight"));
+    th_module_free(options.dense);
+    return th_sentence_prompt_read(r->ctx, in_folder(r, "sentence"), "default", &options);
+}
+
+const program sentence_embeddings = {.name = "sentence_embeddings", .step = {embedded, sentence_folder_read}};
 
 /* -- GGUF -- */
 
