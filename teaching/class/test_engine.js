@@ -7,6 +7,7 @@ const path = require("path");
 const start = require(path.resolve(process.argv[2]));
 const root = path.join(__dirname, "../..");
 const exercises = path.join(root, "teaching/exercises");
+const fill = path.join(root, "teaching/exercises/tests/fill.sh");
 
 process.setMaxListeners(0); /* each instance of the engine adds some */
 
@@ -42,7 +43,7 @@ async function markExercises() {
     requireEqual("the number of exercises", names.length, 11);
     for (const name of names) {
         const file = path.join(exercises, name), solution = path.join(exercises, "tests/solutions", name.replace(/c$/, "txt"));
-        const filled = execFileSync("sh", [path.join(exercises, "tests/fill.sh"), file, solution], { encoding: "utf8" });
+        const filled = execFileSync("sh", [fill, file, solution], { encoding: "utf8" });
         requireEqual(`the mark of the solution of ${name}`, await mark(parseInt(name), name, filled), true);
         requireEqual(`the mark of ${name} without lines`, await mark(parseInt(name), name, fs.readFileSync(file, "utf8")), false);
     }

@@ -38,6 +38,20 @@ static th_status there_and_back(program_run *r, th_tokenizer *t, const char *wor
     return status;
 }
 
+/* A batch of texts, and one of words. */
+static th_status batches_made(program_run *r, th_tokenizer *t)
+{
+    static const char *const words[] = {"the", "lowest", "new"};
+    static const int64_t begin[] = {0, 2, 3};
+    th_text_batch batch;
+    TRY(th_text_batch_make(t, words, 3, 4, &batch));
+    add_tensor(r, batch.tokens);
+    add_tensor(r, batch.lengths);
+    TRY(th_text_batch_make_words(t, words, begin, 2, 8, &batch));
+    add_tensor(r, batch.words);
+    return TH_OK;
+}
+
 static th_status add_special(program_run *r, th_tokenizer *t)
 {
     size_t bytes = 0;
@@ -60,6 +74,7 @@ static th_status bytes_and_characters(program_run *r)
         return th_error_code(r->ctx);
     TRY(add_special(r, bytes));
     TRY(there_and_back(r, bytes, text, BYTES));
+    TRY(batches_made(r, bytes));
     TRY(th_tokenizer_save(bytes, in_folder(r, "bytes")));
     th_tokenizer_free(bytes);
     th_tokenizer *characters = th_tokenizer_characters_new(r->ctx, text, BYTES);

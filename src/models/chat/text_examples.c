@@ -1,5 +1,5 @@
 /* Reads examples for encoders: see tapehead/text_examples.h. The records are those of models/chat/examples.h. */
-#include "models/data/text_examples.h"
+#include "models/chat/text_examples.h"
 
 #include <math.h>
 #include <stdlib.h>

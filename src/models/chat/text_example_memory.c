@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
-#include "models/data/text_examples.h"
+#include "models/chat/text_examples.h"
 
 static const char operation[] = "text_examples";
 

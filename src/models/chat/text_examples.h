@@ -1,7 +1,7 @@
 /* Examples for encoders, while they are read: text_examples.c collects them, text_example_memory.c makes the result. Texts and
  * labels are collected in one block of bytes each, and become pointers at the end, because the block moves while it grows. */
-#ifndef TH_MODELS_DATA_TEXT_EXAMPLES_H
-#define TH_MODELS_DATA_TEXT_EXAMPLES_H
+#ifndef TH_MODELS_CHAT_TEXT_EXAMPLES_H
+#define TH_MODELS_CHAT_TEXT_EXAMPLES_H
 
 #include "tapehead/text_examples.h"
 
