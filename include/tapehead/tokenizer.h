@@ -81,8 +81,8 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback. WordPiece;
  *                   max_input_chars_per_word up to 4,096, and a prefix of at most 15 bytes. Unigram; byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
- *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing and
- *                   BertProcessing (th_tokenizer_encode_document)
+ *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing,
+ *                   BertProcessing and RobertaProcessing (th_tokenizer_encode_document)
  *   decoder         null, ByteLevel, Metaspace, WordPiece, Replace, Strip, ByteFallback, Fuse, and a Sequence of them, in which
  *                   only a Strip of the beginning follows Fuse. With null and ByteLevel the text of tokens is their
  *                   bytes one after another.

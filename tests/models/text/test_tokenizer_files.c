@@ -81,8 +81,8 @@ static th_tokenizer *load_fixture(const char *fixture)
     return t;
 }
 
-static const char *const fixtures[] = {"gpt2",  "llama3",  "o200k",     "characters", "llama2",
-                                       "gemma", "mistral", "metaspace", "qwen2",      "bert",   "unigram"};
+static const char *const fixtures[] = {"gpt2",    "llama3",    "o200k", "characters", "llama2", "gemma",
+                                       "mistral", "metaspace", "qwen2", "bert",       "unigram"};
 
 /* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
@@ -299,7 +299,7 @@ START_TEST(test_rejected)
         {"\\\\s+|[^\\\\s]+", "+", "there is nothing before + to repeat"},
         {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "follows another part"},
         {"\"use_regex\": false", "\"use_regex\": 0", "\"use_regex\""},
-        {"\"TemplateProcessing\"", "\"RobertaProcessing\"", "post_processor is of a type that is not supported"},
+        {"\"TemplateProcessing\"", "\"OtherProcessing\"", "post_processor is of a type that is not supported"},
         {"\"ids\": [4]", "\"ids\": [9]", "an id that is not in the vocabulary"},
         {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",

@@ -196,6 +196,20 @@ START_TEST(a_document_has_tokens_around_it)
 }
 END_TEST
 
+START_TEST(two_tokens_are_around_a_document)
+{
+    static const char *const types[] = {"BertProcessing", "RobertaProcessing"};
+    for (int i = 0; i < 2; i++) {
+        char members[400];
+        snprintf(members, sizeof members,
+                 "\"pre_tokenizer\": " BYTES ", \"post_processor\": {\"type\": \"%s\", \"sep\": [\"1\", 5], \"cls\": "
+                 "[\"-\", 4]}",
+                 types[i]);
+        expect_tokens(load_members(members, MODEL), "ab", "425");
+    }
+}
+END_TEST
+
 START_TEST(the_post_processor_is_checked)
 {
 #define TEMPLATE(single, specials)                                                                                     \
@@ -209,8 +223,8 @@ START_TEST(the_post_processor_is_checked)
         {"{}", "\"type\" is missing; it should be a string"},
         {"{\"type\": \"Sequence\"}", WRONG "is a Sequence without a list \"processors\""},
         {"{\"type\": \"Sequence\", \"processors\": [{\"type\": \"Sequence\", \"processors\": []}]}",
-         WRONG "is of a type that is not supported; ByteLevel, TemplateProcessing, BertProcessing and a Sequence of "
-               "them are"},
+         WRONG "is of a type that is not supported; ByteLevel, TemplateProcessing, BertProcessing, "
+               "RobertaProcessing and a Sequence of them are"},
         {"{\"type\": \"Sequence\", \"processors\": [" TEMPLATE("[" TEXT "]", "{}") ", " TEMPLATE("[" TEXT "]",
                                                                                                  "{}") "]}",
          WRONG "has two templates"},
@@ -303,6 +317,7 @@ int main(void)
     tcase_add_test(tests, the_pre_tokenizer_is_checked);
     tcase_add_test(tests, splitting_has_limits);
     tcase_add_test(tests, a_document_has_tokens_around_it);
+    tcase_add_test(tests, two_tokens_are_around_a_document);
     tcase_add_test(tests, the_post_processor_is_checked);
     tcase_add_test(tests, a_template_has_a_limit);
     tcase_add_test(tests, the_decoder_is_checked);

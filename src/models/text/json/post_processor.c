@@ -103,7 +103,7 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);
-    if (strcmp(type, "BertProcessing") == 0)
+    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) /* they differ for pairs only */
         return read_bert(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
         const json_t *parts = json_object_get(value, "processors"), *element;
@@ -117,7 +117,7 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
         return TH_OK;
     }
     return refuse(p, "is of a type that is not supported; ByteLevel, TemplateProcessing, "
-                     "BertProcessing and a Sequence of them are");
+                     "BertProcessing, RobertaProcessing and a Sequence of them are");
 }
 
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value)
