@@ -17,7 +17,8 @@ TH_BEGIN_DECLS
 typedef struct th_text_batch {
     th_tensor *tokens;  /* (B, T), padded with token 0 */
     th_tensor *lengths; /* (B): the number of tokens of each text */
-    th_tensor *words;   /* (B, T): the number of the word whose first token this is; -1: another token. NULL without
+    th_tensor *types; /* (B, T): the type of each token, such as 1 for the second text of a pair. NULL without pairs */
+    th_tensor *words; /* (B, T): the number of the word whose first token this is; -1: another token. NULL without
                            words */
 } th_text_batch;
 
@@ -26,6 +27,12 @@ typedef struct th_text_batch {
  * for a text without tokens, TH_ERROR_MEMORY. */
 TH_API th_status th_text_batch_make(th_tokenizer *tokenizer, const char *const *texts, int64_t n, int64_t length,
                                     th_text_batch *batch) TH_MUST_CHECK;
+/* As th_text_batch_make, for n pairs: texts[2 i] and texts[2 i + 1]. The tokens around them, and the types, are those of
+ * tokenizer.json: [CLS] A [SEP] B [SEP] for BERT. If a pair is too long, its longer text loses tokens, then both
+ * (transformers' longest_first). TH_ERROR_STATE if the tokenizer has no template for pairs. A model without token_types takes
+ * no types. */
+TH_API th_status th_text_batch_make_pairs(th_tokenizer *tokenizer, const char *const *texts, int64_t n, int64_t length,
+                                          th_text_batch *batch) TH_MUST_CHECK;
 /* As th_text_batch_make, for n lists of words. Text i has the words word_begin[i] to word_begin[i + 1] - 1. Each word is
  * encoded by itself, with a space before it. */
 TH_API th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *const *words, const int64_t *word_begin,
@@ -34,6 +41,7 @@ TH_API th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *c
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_text_batch_make(...) TH_AT_STATUS(th_text_batch_make(__VA_ARGS__))
+#define th_text_batch_make_pairs(...) TH_AT_STATUS(th_text_batch_make_pairs(__VA_ARGS__))
 #define th_text_batch_make_words(...) TH_AT_STATUS(th_text_batch_make_words(__VA_ARGS__))
 #endif
 

@@ -9,8 +9,6 @@ void read_examples(th_context *ctx, const char *path, const th_text_example_opti
     texts file = open_texts(&path, 1, NULL);
     require_ok(ctx, th_text_examples_read(ctx, file.bytes, file.count, file.name, options, data));
     close_texts(&file);
-    if (options->kind != TH_EXAMPLES_TEXTS && options->kind != TH_EXAMPLES_WORDS && texts_of(data) > 1)
-        refuse(PROGRAM, "the task takes one text of each example, and these have two; --text names one: ", path);
 }
 
 /* Divides --text at its commas. */
@@ -101,18 +99,33 @@ int64_t texts_of(const th_text_examples *data)
     return data->text_begin[1] - data->text_begin[0];
 }
 
-/* Returns the texts of the examples in `columns` places from `column` on: all texts in the first place, then all in the
- * next one. The memory is valid until the next call. */
-static const char *const *list_texts(const selection *s, int64_t column, int64_t columns)
+/* Returns memory for so many texts, which is valid until the next call. */
+static const char **text_list(int64_t count)
 {
     static const char **list;
-    const char **grown = realloc(list, (size_t)(s->count * columns) * sizeof *list);
+    const char **grown = realloc(list, (size_t)count * sizeof *list);
     if (grown == NULL)
         give_up(PROGRAM, "out of memory");
-    list = grown;
+    return list = grown;
+}
+
+/* Returns the texts of the examples in `columns` places from `column` on: all texts in the first place, then all in the
+ * next one. */
+static const char *const *list_texts(const selection *s, int64_t column, int64_t columns)
+{
+    const char **list = text_list(s->count * columns);
     for (int64_t j = 0; j < columns; j++)
         for (int64_t i = 0; i < s->count; i++)
             list[j * s->count + i] = s->data->text[s->data->text_begin[s->rows[i]] + column + j];
+    return list;
+}
+
+/* Returns both texts of each example, one after the other. */
+static const char *const *list_pairs(const selection *s)
+{
+    const char **list = text_list(2 * s->count);
+    for (int64_t i = 0; i < 2 * s->count; i++)
+        list[i] = s->data->text[s->data->text_begin[s->rows[i / 2]] + i % 2];
     return list;
 }
 
@@ -142,6 +155,8 @@ th_status make_text_batch(const encoder *e, const selection *s, th_text_batch *b
 {
     if (e->task == TASK_TOKENS)
         return make_word_batch(e, s, batch);
+    if (texts_of(s->data) == 2)
+        return th_text_batch_make_pairs(e->tokenizer, list_pairs(s), s->count, e->length, batch);
     return th_text_batch_make(e->tokenizer, list_texts(s, 0, 1), s->count, e->length, batch);
 }
 
@@ -155,6 +170,9 @@ void embed_columns(const encoder *e, const selection *s, int64_t column, int64_t
 
 th_tensor *compute_logits(const encoder *e, const th_text_batch *batch)
 {
-    return th_language_model_logits(e->model, batch->tokens,
-                                    &(th_language_model_logits_options){.lengths = batch->lengths});
+    const bool typed =
+        th_language_model_options_of(e->model)->token_types > 0; /* (DistilBERT's pairs have types, too) */
+    return th_language_model_logits(
+        e->model, batch->tokens,
+        &(th_language_model_logits_options){.lengths = batch->lengths, .types = typed ? batch->types : NULL});
 }

@@ -66,16 +66,17 @@ void read_settings(int argc, char **argv)
 {
     const char *words[3] = {NULL};
     optind = 1;
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "encoder train MODEL DATA RUN --task TASK [OPTION...]\n"
-                                "Trains a pretrained encoder. MODEL is a folder of Hugging Face transformers or of\n"
-                                "sentence-transformers. DATA is a table with a header (CSV, TSV) or JSON, also\n"
-                                "compressed with gzip or zstd. The names of the columns:\n\n"
-                                "  embed     anchor, positive (and negative), or sentence1, sentence2 (and score)\n"
-                                "  classify  text, label; a list of labels in JSON: several for each text\n"
-                                "  tokens    tokens, ner_tags: lists in JSON\n"
-                                "  regress   text, score",
-                                train_options, words, 3) < 3)
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "encoder train MODEL DATA RUN --task TASK [OPTION...]\n"
+            "Trains a pretrained encoder. MODEL is a folder of Hugging Face transformers or of\n"
+            "sentence-transformers. DATA is a table with a header (CSV, TSV) or JSON, also\n"
+            "compressed with gzip or zstd. The names of the columns:\n\n"
+            "  embed     anchor, positive (and negative), or sentence1, sentence2 (and score)\n"
+            "  classify  text, label; text1, text2, label; a list of labels in JSON: several for a text\n"
+            "  tokens    tokens, ner_tags: lists in JSON\n"
+            "  regress   text, score",
+            train_options, words, 3) < 3)
         refuse(PROGRAM, "train needs the folder of a model, a file of examples, and a folder for the run", "");
     chosen.model = words[0];
     chosen.data = words[1];

@@ -180,10 +180,18 @@ static void print_labels(const encoder *e, const float *logits)
     }
 }
 
+/* A line with a tab is a pair of texts. */
 static void predict_text(const encoder *e, const char *text)
 {
     th_text_batch batch;
-    require_ok(e->ctx, th_text_batch_make(e->tokenizer, &text, 1, e->length, &batch));
+    const char *tab = strchr(text, '\t');
+    char *first = tab ? strndup(text, (size_t)(tab - text)) : NULL;
+    if (tab && first == NULL)
+        give_up(PROGRAM, "out of memory");
+    require_ok(e->ctx,
+               tab ? th_text_batch_make_pairs(e->tokenizer, (const char *const[]){first, tab + 1}, 1, e->length, &batch)
+                   : th_text_batch_make(e->tokenizer, &text, 1, e->length, &batch));
+    free(first);
     th_tensor *logits = th_cast(compute_logits(e, &batch), TH_FLOAT32);
     require_no_error(e->ctx);
     if (e->task == TASK_REGRESS)
@@ -231,7 +239,8 @@ int predict(int argc, char **argv)
             argc, argv, PROGRAM,
             "encoder predict RUN TEXT\n"
             "Prints the label and its probability, or the score, before each text. TEXT is a text, a file\n"
-            "with a text in each line, or - for the standard input. Tags of words follow each word.",
+            "with a text in each line, or - for the standard input. A tab divides the texts of a pair.\n"
+            "Tags of words follow each word.",
             options, words, 2) < 2)
         refuse(PROGRAM, "predict needs a run or the folder of a model, and a text or a file", "");
     encoder e = open_for(words[0], &use);

@@ -60,6 +60,14 @@ expect 0 '' train tags.jsonl tags --task tokens --epochs 20
 "$program" predict tags "a loss end" >predicted
 [ "$(cut -f 2 predicted | tr '\n' ' ')" = "O B-BLUE O  " ] || fail "tags of words: $(cat predicted)"
 
+# -- pairs: the second text decides --
+awk 'BEGIN { print "premise,hypothesis,label"; for (i = 0; i < 160; i++) print (i % 2 ? "tape" : "loss") " order," (int(i / 2) % 2 ? "tape" : "loss") "," (int(i / 2) % 2 ? "red" : "blue") }' >pairs.csv
+expect 0 '' train pairs.csv second --task classify --epochs 20
+grep -q 'best=1.0000' said || fail "pairs are not learned: $(cat said)"
+expect 0 '^red ' "$program" predict second "$(printf 'loss order\ttape')"
+expect 0 '^blue ' "$program" predict second "$(printf 'tape order\tloss')"
+expect 0 '' train pairs.csv alone --task classify --text hypothesis --epochs 1 --validation 0
+
 # -- embeddings --
 awk 'BEGIN { print "anchor,positive,negative"; for (i = 0; i < 64; i++) print (i % 2 ? "the tape,records order,loss backward" : "the loss,gradients backward,tape records") }' >triplets.csv
 for loss in ranking triplet; do
@@ -103,8 +111,5 @@ expect 2 'this model has a head' "$program" embed run "a"
 expect 2 'there is a model already' "$program" export near out_float32
 expect 2 '--freeze: no parameter has a name like nothing' train colors.csv other --task classify --freeze nothing
 expect 2 'unknown command' "$program" guess
-printf 'text1,text2,label\na,b,red\na,b,blue\n' >two.csv
-expect 2 'the task takes one text of each example' train two.csv other --task classify
-expect 0 '' train two.csv one_of_two --task classify --text text2 --epochs 1 --validation 0
 [ ! -e other ] || fail "a run that did not begin leaves a folder"
 expect 0 'best=' train colors.csv frozen --task classify --freeze 'embedding.*,layers.*' --epochs 1

@@ -14,9 +14,9 @@ typedef struct token_rows {
     const char *operation;
     th_tokenizer *tokenizer;
     th_token_list tokens;
-    int32_t *word;  /* [tokens.count] as in th_text_batch; NULL without words */
-    size_t words;   /* the capacity of word */
-    int64_t *begin; /* [n + 1] */
+    int32_t *word, *type; /* [tokens.count] as in th_text_batch; NULL without words, or without pairs */
+    size_t words, types;  /* their capacities */
+    int64_t *begin;       /* [n + 1] */
     int64_t n, longest;
 } token_rows;
 
@@ -37,6 +37,8 @@ static th_status end_row(token_rows *r, int64_t i, size_t length)
         memmove(r->tokens.token + to, r->tokens.token + from, after * sizeof *r->tokens.token);
         if (r->word)
             memmove(r->word + to, r->word + from, after * sizeof *r->word);
+        if (r->type)
+            memmove(r->type + to, r->type + from, after * sizeof *r->type);
         r->tokens.count = begin + length;
     }
     r->begin[i + 1] = (int64_t)r->tokens.count;
@@ -96,7 +98,64 @@ static th_status add_row_of_words(token_rows *r, const char *const *words, int64
     return status;
 }
 
-/* -- both -- */
+/* -- pairs -- */
+
+static th_status add_typed(token_rows *r, const int32_t *tokens, const int32_t *types, int32_t type, size_t count)
+{
+    const size_t begin = r->tokens.count;
+    if (!TH_GROW(r->tokens.token, r->tokens.capacity, begin + count) || !TH_GROW(r->type, r->types, begin + count))
+        return fail_memory(r);
+    for (size_t i = 0; i < count; i++) {
+        r->tokens.token[begin + i] = tokens[i];
+        r->type[begin + i] = types ? types[i] : type;
+    }
+    r->tokens.count = begin + count;
+    return TH_OK;
+}
+
+static size_t smaller_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sets how many tokens of each text remain, so that both have at most `most`: as Hugging Face's tokenizers do. */
+static void truncate_longest(size_t count[2], size_t most)
+{
+    if (count[0] + count[1] <= most)
+        return;
+    const int shorter = count[0] > count[1];
+    size_t low = count[shorter], high = low > most || most - low < low ? low : most - low;
+    if (low + high > most) {
+        low = most / 2;
+        high = low + most % 2;
+    }
+    count[shorter] = smaller_of(count[shorter], low);
+    count[!shorter] = smaller_of(count[!shorter], high);
+}
+
+static th_status add_pair(token_rows *r, const char *const text[2], int64_t i, size_t length)
+{
+    const th_pair_template *p = &r->tokenizer->template.pair;
+    const size_t added = p->count[0] + p->count[1] + p->count[2];
+    th_token_list tokens[2] = {{.count = 0}, {.count = 0}};
+    th_status status = TH_OK;
+    for (int k = 0; status == TH_OK && k < 2; k++)
+        status = text[k] ? th_tokenizer_encode(r->tokenizer, text[k], strlen(text[k]), &tokens[k])
+                         : th_fail(r->tokenizer->ctx, TH_ERROR_ARGUMENT, r->operation, "texts[%lld] is NULL",
+                                   (long long)(2 * i + k));
+    size_t count[2] = {tokens[0].count, tokens[1].count};
+    truncate_longest(count, length > added ? length - added : 0);
+    for (int k = 0; status == TH_OK && k < TH_PAIR_PLACES; k++) {
+        status = add_typed(r, p->token[k], p->type[k], 0, p->count[k]);
+        if (status == TH_OK && k < 2)
+            status = add_typed(r, tokens[k].token, NULL, p->text_type[k], count[k]);
+    }
+    th_token_list_free(&tokens[0]);
+    th_token_list_free(&tokens[1]);
+    return status;
+}
+
+/* -- all -- */
 
 static th_status add_text(token_rows *r, const char *text, int64_t i)
 {
@@ -123,6 +182,7 @@ static th_status make_tensors(const token_rows *r, th_text_batch *batch)
     th_context *ctx = r->tokenizer->ctx;
     batch->tokens = make_rows(r, r->tokens.token, 0);
     batch->lengths = th_zeros(ctx, TH_INT32, TH_SHAPE(r->n));
+    batch->types = r->type ? make_rows(r, r->type, 0) : NULL;
     batch->words = r->word ? make_rows(r, r->word, -1) : NULL;
     int32_t *length = batch->lengths ? th_data(batch->lengths) : NULL;
     for (int64_t i = 0; length && i < r->n; i++)
@@ -130,21 +190,25 @@ static th_status make_tensors(const token_rows *r, th_text_batch *batch)
     return th_error_code(ctx);
 }
 
-/* word_begin: NULL for texts. */
+/* word_begin: NULL for texts and pairs. */
 static th_status make_batch(const char *operation, th_tokenizer *tokenizer, const char *const *texts,
-                            const int64_t *word_begin, int64_t n, int64_t length, th_text_batch *batch)
+                            const int64_t *word_begin, bool pairs, int64_t n, int64_t length, th_text_batch *batch)
 {
     if (!th_tokenizer_usable(tokenizer, operation))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     if (texts == NULL || batch == NULL || n < 1 || length < 1)
         return th_fail(tokenizer->ctx, TH_ERROR_ARGUMENT, operation,
                        "needs at least one text, a positive length, and where the batch goes");
+    if (pairs && !tokenizer->template.pair.given)
+        return th_fail(tokenizer->ctx, TH_ERROR_STATE, operation,
+                       "the tokenizer has no template for pairs: \"pair\" of its post_processor");
     token_rows rows = {
         .operation = operation, .tokenizer = tokenizer, .n = n, .begin = calloc((size_t)n + 1, sizeof *rows.begin)};
     th_status status = rows.begin ? TH_OK : fail_memory(&rows);
     *batch = (th_text_batch){.tokens = NULL};
     for (int64_t i = 0; status == TH_OK && i < n; i++) {
         status = word_begin ? add_row_of_words(&rows, texts + word_begin[i], word_begin[i + 1] - word_begin[i])
+                 : pairs    ? add_pair(&rows, texts + 2 * i, i, (size_t)length)
                             : add_text(&rows, texts[i], i);
         if (status == TH_OK)
             status = end_row(&rows, i, (size_t)length);
@@ -153,6 +217,7 @@ static th_status make_batch(const char *operation, th_tokenizer *tokenizer, cons
         status = make_tensors(&rows, batch);
     free(rows.begin);
     free(rows.word);
+    free(rows.type);
     th_token_list_free(&rows.tokens);
     return status;
 }
@@ -160,7 +225,13 @@ static th_status make_batch(const char *operation, th_tokenizer *tokenizer, cons
 th_status th_text_batch_make(th_tokenizer *tokenizer, const char *const *texts, int64_t n, int64_t length,
                              th_text_batch *batch)
 {
-    return make_batch("text_batch_make", tokenizer, texts, NULL, n, length, batch);
+    return make_batch("text_batch_make", tokenizer, texts, NULL, false, n, length, batch);
+}
+
+th_status th_text_batch_make_pairs(th_tokenizer *tokenizer, const char *const *texts, int64_t n, int64_t length,
+                                   th_text_batch *batch)
+{
+    return make_batch("text_batch_make_pairs", tokenizer, texts, NULL, true, n, length, batch);
 }
 
 th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *const *words, const int64_t *word_begin,
@@ -169,5 +240,5 @@ th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *const *w
     static const char operation[] = "text_batch_make_words";
     if (word_begin == NULL && th_tokenizer_usable(tokenizer, operation))
         return th_fail(tokenizer->ctx, TH_ERROR_ARGUMENT, operation, "word_begin is NULL");
-    return make_batch(operation, tokenizer, words, word_begin, n, length, batch);
+    return make_batch(operation, tokenizer, words, word_begin, false, n, length, batch);
 }

@@ -22,6 +22,7 @@ static void release(th_context *ctx, void *object)
     th_added_tokens_release(&t->added);
     free(t->template.before);
     free(t->template.after);
+    th_pair_template_release(&t->template.pair);
     th_decoder_release(&t->decoder);
     json_decref(t->truncation_json);
     json_decref(t->padding_json);

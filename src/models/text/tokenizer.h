@@ -9,6 +9,7 @@
 #include "models/text/decoder.h"
 #include "models/text/merges.h"
 #include "models/text/normalizer.h"
+#include "models/text/pair_template.h"
 #include "models/text/seams.h"
 #include "models/text/split.h"
 #include "models/text/unigram.h"
@@ -29,6 +30,7 @@ typedef struct th_cached_word {
 typedef struct th_template {
     int32_t *before, *after;
     size_t n_before, n_after;
+    th_pair_template pair;
 } th_template;
 
 struct th_tokenizer {

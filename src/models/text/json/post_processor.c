@@ -1,4 +1,4 @@
-/* The "post_processor" of tokenizer.json: tokens around a text. Only its rules for a single text are used. */
+/* The "post_processor" of tokenizer.json: tokens around a text, and around a pair of texts (pair_template.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +65,12 @@ static th_status read_template(post_processor_reading *p, const json_t *value)
             return th_error_code(p->tokenizer->ctx);
         }
     }
-    return text ? TH_OK : refuse(p, "has a \"single\" template without the text");
+    if (!text)
+        return refuse(p, "has a \"single\" template without the text");
+    return th_pair_template_read(&template->pair, json_object_get(value, "pair"), specials,
+                                 (int64_t)p->tokenizer->vocabulary.size)
+               ? TH_OK
+               : th_fail_memory(p->tokenizer->ctx, p->source->operation, sizeof *template);
 }
 
 /* Appends the token of ["[CLS]", 101]. */
@@ -81,15 +86,18 @@ static th_status append_bert_token(const post_processor_reading *p, const json_t
     return TH_OK;
 }
 
-static th_status read_bert(post_processor_reading *p, const json_t *value)
+static th_status read_bert(post_processor_reading *p, const json_t *value, bool roberta)
 {
     th_template *template = &p->tokenizer->template;
     if (p->template)
         return refuse(p, "has two templates");
     p->template = true;
-    const th_status status =
-        append_bert_token(p, json_object_get(value, "cls"), &template->before, &template->n_before);
-    return status ? status : append_bert_token(p, json_object_get(value, "sep"), &template->after, &template->n_after);
+    if (append_bert_token(p, json_object_get(value, "cls"), &template->before, &template->n_before) ||
+        append_bert_token(p, json_object_get(value, "sep"), &template->after, &template->n_after))
+        return th_error_code(p->tokenizer->ctx);
+    return th_pair_template_set(&template->pair, template->before[0], template->after[0], roberta)
+               ? TH_OK
+               : th_fail_memory(p->tokenizer->ctx, p->source->operation, sizeof *template);
 }
 
 static th_status read_part(post_processor_reading *p, const json_t *value, bool within)
@@ -103,8 +111,8 @@ static th_status read_part(post_processor_reading *p, const json_t *value, bool 
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);
-    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) /* they differ for pairs only */
-        return read_bert(p, value);
+    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
+        return read_bert(p, value, type[0] == 'R');
     if (strcmp(type, "Sequence") == 0 && !within) {
         const json_t *parts = json_object_get(value, "processors"), *element;
         size_t i;
