@@ -13,7 +13,9 @@
  *     tasks.c      what differs between the tasks: the loss of a batch, the measures of an evaluation
  *     train.c      the training run
  *     model.c      opens and saves models
- *     use.c        predict, embed, search, eval, export
+ *     use.c        eval, predict, export
+ *     search.c     embed, search
+ *     lines.c      the lines of a file
  *
  * A run is a folder:
  *
@@ -32,13 +34,13 @@ static const struct {
     const char *name, *about;
     int (*function)(int argc, char **argv);
 } subcommands[] = {
-    {"train", "MODEL DATA RUN   trains a pretrained encoder on examples", train},
-    {"resume", "RUN             continues a stopped run, with the same result as without the stop", resume},
-    {"eval", "RUN DATA        measures a model on examples", eval},
-    {"predict", "RUN TEXT        prints labels or scores of a text, or of the lines of a file", predict},
-    {"embed", "RUN FILE        writes the embeddings of the lines of a file", embed},
-    {"search", "RUN FILE QUERY  prints the lines of a file that are nearest to a query", search},
-    {"export", "RUN FOLDER      writes the model for transformers or sentence-transformers", export_folder},
+    {"train", "MODEL DATA RUN      trains a pretrained encoder on examples", train},
+    {"resume", "RUN                continues a stopped run, with the same result as without the stop", resume},
+    {"eval", "RUN DATA             measures a model on examples", eval},
+    {"predict", "RUN TEXT          prints labels or scores of a text, or of the lines of a file", predict},
+    {"embed", "RUN FILE            writes the embeddings of the lines of a file", embed},
+    {"search", "RUN FILE QUERY     prints the lines of a file that are nearest to a query", search},
+    {"export", "RUN FOLDER         writes the model for transformers or sentence-transformers", export_folder},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

@@ -123,4 +123,36 @@ typedef struct evaluation {
 th_status evaluate(const encoder *e, const th_text_examples *data, int64_t batch, const char *confusion,
                    evaluation *result);
 
+/* -- use.c -- */
+/* How the subcommands use a model. */
+typedef struct model_use {
+    int64_t threads;
+    const char *weights, *precision;
+} model_use;
+#define USE_OPTIONS(use)                                                                                               \
+    {"weights", "store them as bfloat16, float16, q8_0 or q4_0 (default: float32)", .text = &(use).weights},           \
+        {"precision", PRECISION_HELP, .text = &(use).precision},                                                       \
+    {                                                                                                                  \
+        "threads", "0: one for each processor", .integer = &(use).threads, .low = 0, .high = 1024                      \
+    }
+#define DEFAULT_USE                                                                                                    \
+    {                                                                                                                  \
+        .precision = "float32"                                                                                         \
+    }
+/* Opens a model for a subcommand. Ends the program on an error. */
+encoder open_for_use(const char *path, const model_use *use);
+
+/* -- lines.c -- */
+/* The lines of a file that are not empty, without their line breaks. */
+typedef struct line_list {
+    char *bytes;
+    const char **line;
+    int64_t count;
+} line_list;
+/* Reads the lines of a file, of a pipe, or of "-". Ends the program on an error. */
+line_list read_lines(const char *path);
+/* Does the same if the word is a file or "-". Otherwise the word itself is the line. */
+line_list read_lines_or_text(const char *word);
+void free_lines(line_list *list);
+
 #endif

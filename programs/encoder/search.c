@@ -1,0 +1,151 @@
+/* The subcommands embed and search. */
+#include <string.h>
+
+#include "encoder/encoder.h"
+
+enum { BATCH = 32 };
+
+static void require_embeddings(const encoder *e, const char *path)
+{
+    if (e->task != TASK_EMBED)
+        refuse(PROGRAM, "this model has a head; embeddings need a model without one: ", path);
+}
+
+/* Writes a text as JSON does. */
+static void write_json_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            fprintf(file, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(file, "\\u%04x", (unsigned)*text);
+        else
+            fputc(*text, file);
+    fputc('"', file);
+}
+
+/* Returns the embeddings (n, E) of the lines, as a tensor that the caller owns. */
+static th_tensor *embed_lines(const encoder *e, const char *const *lines, int64_t count)
+{
+    th_tensor *all = NULL;
+    th_no_grad_begin(e->ctx);
+    for (int64_t i = 0; i < count; i += BATCH) {
+        const int64_t n = count - i < BATCH ? count - i : BATCH;
+        th_tensor *part =
+            th_cast(th_sentence_embeddings(e->model, e->tokenizer, lines + i, n, &e->sentences), TH_FLOAT32);
+        require_no_error(e->ctx);
+        if (all == NULL)
+            all = th_empty(e->ctx, TH_FLOAT32, TH_SHAPE(count, th_size(part, 1)));
+        require_no_error(e->ctx);
+        const int64_t width = th_size(part, 1);
+        memcpy((float *)th_data(all) + i * width, th_data_const(part), (size_t)(n * width) * sizeof(float));
+        th_tape_clear(e->ctx);
+    }
+    th_no_grad_end(e->ctx);
+    return all;
+}
+
+static void print_embeddings(const char *const *lines, const th_tensor *embeddings)
+{
+    const int64_t count = th_size(embeddings, 0), width = th_size(embeddings, 1);
+    const float *x = th_data_const(embeddings);
+    for (int64_t i = 0; i < count; i++) {
+        printf("{\"text\": ");
+        write_json_text(stdout, lines[i]);
+        printf(", \"embedding\": [");
+        for (int64_t j = 0; j < width; j++)
+            printf("%s%.9g", j ? ", " : "", (double)x[i * width + j]);
+        printf("]}\n");
+    }
+}
+
+int embed(int argc, char **argv)
+{
+    const char *words[2] = {NULL}, *out = NULL;
+    model_use use = DEFAULT_USE;
+    const program_option options[] = {
+        {"out", "an npy file (n, E) for the embeddings; without it JSON lines are printed", .text = &out},
+        USE_OPTIONS(use),
+        {0}};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "encoder embed RUN FILE\nComputes the embedding of each line of a file, or of - .",
+                                options, words, 2) < 2)
+        refuse(PROGRAM, "embed needs a run or the folder of a model, and a file", "");
+    encoder e = open_for_use(words[0], &use);
+    require_embeddings(&e, words[0]);
+    line_list lines = read_lines_or_text(words[1]);
+    th_tensor *embeddings = embed_lines(&e, lines.line, lines.count);
+    if (out) {
+        require_ok(e.ctx, th_npy_write(embeddings, out));
+        print_written(out);
+    } else {
+        print_embeddings(lines.line, embeddings);
+    }
+    free_lines(&lines);
+    th_context_free(e.ctx);
+    return EXIT_SUCCESS;
+}
+
+typedef struct hit {
+    int64_t line;
+    double cosine;
+} hit;
+
+static int compare_hits(const void *a, const void *b)
+{
+    const hit *x = a, *y = b;
+    return x->cosine != y->cosine ? (x->cosine < y->cosine) - (x->cosine > y->cosine)
+                                  : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Returns the lines with their cosines with the last row, sorted by them. */
+static hit *rank_lines(const th_tensor *embeddings, int64_t count)
+{
+    const int64_t width = th_size(embeddings, 1);
+    const float *x = th_data_const(embeddings), *query = x + count * width;
+    hit *hits = malloc((size_t)count * sizeof *hits);
+    if (hits == NULL)
+        give_up(PROGRAM, "out of memory");
+    for (int64_t i = 0; i < count; i++) {
+        double product = 0, a = 0, b = 0;
+        for (int64_t j = 0; j < width; j++) {
+            const double u = (double)x[i * width + j], v = (double)query[j];
+            product += u * v;
+            a += u * u;
+            b += v * v;
+        }
+        hits[i] = (hit){i, product / sqrt(a * b)};
+    }
+    qsort(hits, (size_t)count, sizeof *hits, compare_hits);
+    return hits;
+}
+
+int search(int argc, char **argv)
+{
+    const char *words[3] = {NULL};
+    int64_t top = 5;
+    model_use use = DEFAULT_USE;
+    const program_option options[] = {
+        {"top", "lines to print", .integer = &top, .low = 1, .high = 1e9}, USE_OPTIONS(use), {0}};
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "encoder search RUN FILE QUERY\n"
+            "Prints the lines of a file whose embeddings have the largest cosines with the query's.",
+            options, words, 3) < 3)
+        refuse(PROGRAM, "search needs a run or the folder of a model, a file, and a query", "");
+    encoder e = open_for_use(words[0], &use);
+    require_embeddings(&e, words[0]);
+    line_list lines = read_lines(words[1]);
+    lines.line = realloc(lines.line, (size_t)(lines.count + 1) * sizeof *lines.line);
+    if (lines.line == NULL)
+        give_up(PROGRAM, "out of memory");
+    lines.line[lines.count] = words[2];
+    hit *hits = rank_lines(embed_lines(&e, lines.line, lines.count + 1), lines.count);
+    for (int64_t i = 0; i < top && i < lines.count; i++)
+        printf("%.4f\t%s\n", hits[i].cosine, lines.line[hits[i].line]);
+    free(hits);
+    free_lines(&lines);
+    th_context_free(e.ctx);
+    return EXIT_SUCCESS;
+}
