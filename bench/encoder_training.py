@@ -20,21 +20,6 @@ import tempfile
 import time
 
 BATCH, RATE = 16, 2e-5
-MASK = (1 << 64) - 1
-
-
-def shuffled(count, seed, epoch):
-    """Returns the order of the program's epoch (programs/encoder/data.c)."""
-    state = (seed * 0x2545F4914F6CDD1D + epoch) & MASK
-    rows = [0] * count
-    for i in range(count):
-        state = (state + 0x9E3779B97F4A7C15) & MASK
-        z = state
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & MASK
-        j = (z ^ z >> 31) % (i + 1)
-        rows[i], rows[j] = rows[j], i
-    return rows
 
 
 def make_pairs(count):
@@ -74,7 +59,7 @@ def run_program(program, model, examples, folder, options):
     run = pathlib.Path(folder) / "run"
     task = ["--task", "classify", "--length", "128"] if options.classify else ["--task", "embed", "--loss", "cosine"]
     said = subprocess.run([program, "train", model, data, run, *task, "--epochs", "1", "--batch", str(BATCH), "--lr", str(RATE), "--warmup", "0.1",
-                           "--dropout", "0", "--validation", "0", "--log-every", "1", "--force", "--quiet", "--threads", str(options.threads)],
+                           "--dropout", "0", "--validation", "0", "--log-every", "1", "--in-order", "--force", "--quiet", "--threads", str(options.threads)],
                           check=True, capture_output=True, text=True).stdout
     losses = [json.loads(line)["loss/train"] for line in open(run / "log.jsonl")]
     return losses, float(said.split("step_seconds=")[1].split()[0])
@@ -88,10 +73,9 @@ def train_with_torch(parameters, examples, compute_loss):
     optimizer = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
     steps = math.ceil(len(examples) / BATCH)
     warmup = int(0.1 * steps)
-    rows = shuffled(len(examples), 1, 0)
     results, seconds = [], 0.0
     for step in range(steps):
-        batch = [examples[row] for row in rows[step * BATCH:(step + 1) * BATCH]]
+        batch = examples[step * BATCH:(step + 1) * BATCH]
         factor = (step + 1) / warmup if step < warmup else (steps - step) / (steps - warmup)
         begin = time.monotonic()
         for group in optimizer.param_groups:

@@ -9,6 +9,7 @@
 #include "tapehead/tokenizer.h"
 
 #include "tapehead/chat.h"
+#include "tapehead/batches.h"
 #include "tapehead/token_file.h"
 
 /* generation */

@@ -50,25 +50,6 @@ selection part_of(const selection *s, int64_t begin, int64_t count)
 
 /* -- orders -- */
 
-/* Returns the next number of splitmix64 (Steele, Lea & Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-void shuffle_rows(int64_t *rows, int64_t count, int64_t seed, int64_t epoch)
-{
-    uint64_t state = (uint64_t)seed * 0x2545f4914f6cdd1du + (uint64_t)epoch;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t j = (int64_t)(next_random(&state) % (uint64_t)(i + 1)); /* Fisher & Yates, inside out */
-        rows[i] = rows[j];
-        rows[j] = i;
-    }
-}
-
 static const th_text_examples *sorted_data; /* of compare_lengths */
 
 static size_t bytes_of(int64_t row)

@@ -51,7 +51,7 @@ typedef struct settings {
     double validation; /* the share of the examples for validation, if there is no file */
     int64_t epochs, batch, length, seed, threads, lora, log_every;
     double lr, warmup, weight_decay, clip, dropout;
-    bool force, quiet;
+    bool in_order, force, quiet;
 } settings;
 extern settings chosen;
 
@@ -92,8 +92,6 @@ typedef struct selection {
 } selection;
 /* Returns `count` rows from `begin` on. */
 selection part_of(const selection *s, int64_t begin, int64_t count);
-/* Fills rows [count] with 0 .. count - 1 in an order that the seed and the epoch determine. */
-void shuffle_rows(int64_t *rows, int64_t count, int64_t seed, int64_t epoch);
 /* Sorts rows by the number of bytes of their texts, so that a batch needs little padding. */
 void sort_rows_by_length(int64_t *rows, int64_t count, const th_text_examples *data);
 /* Returns how many texts an example has. */

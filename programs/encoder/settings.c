@@ -43,6 +43,7 @@ static const program_option train_options[] = {
      .integer = &chosen.lora, .low = 0, .high = 4096},
     {"freeze", "parameters that do not change, such as 'embedding.*,layers.0.*'", .text = &chosen.freeze},
     {"precision", PRECISION_HELP, .text = &chosen.precision},
+    {"in-order", "the examples come in the order of the data, not shuffled", .flag = &chosen.in_order},
     {"seed", "of all random numbers", .integer = &chosen.seed, .low = 0, .high = 1e15},
     {"threads", "0: one for each processor", .integer = &chosen.threads, .low = 0, .high = 1024},
     {"log-every", "steps between two lines in the log", .integer = &chosen.log_every, .low = 1, .high = 1e9,

@@ -9,8 +9,8 @@ typedef struct trainer {
     encoder e;
     th_text_examples data, validation_data; /* validation_data is empty if a share of data is for validation */
     int64_t training;                       /* examples of data for training, from the first one */
-    int64_t *rows;                          /* [training] the order of this epoch */
-    int64_t epoch, next;                    /* the next example is rows[next] */
+    th_batches batches;                     /* of the examples for training */
+    int64_t *rows;                          /* [batch] of the present batch */
     int64_t steps;                          /* of the whole run */
     double best;
     double step_seconds; /* of this process's steps, without evaluations and checkpoints */
@@ -59,26 +59,33 @@ static void write_log(trainer *t, const th_log_field *fields, int count)
     require_ok(t->e.ctx, th_event_log_write(t->events, th_step(t->e.ctx), fields, count));
 }
 
+enum { NUMBERS = 3 };
+static void list_numbers(trainer *t, th_checkpoint_number list[NUMBERS])
+{
+    list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->batches.epoch};
+    list[1] = (th_checkpoint_number){.name = "index", .integer = &t->batches.index};
+    list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
+}
+
 static void save_checkpoint(trainer *t)
 {
-    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &t->epoch},
-                                            {.name = "next", .integer = &t->next},
-                                            {.name = "best", .real = &t->best}};
-    const th_checkpoint checkpoint = {
-        .model = t->e.model, .optimizer = t->optimizer, .configuration = t->words, .numbers = numbers, .n_numbers = 3};
+    th_checkpoint_number numbers[NUMBERS];
+    const th_checkpoint checkpoint = {.model = t->e.model,
+                                      .optimizer = t->optimizer,
+                                      .configuration = t->words,
+                                      .numbers = numbers,
+                                      .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
     require_ok(t->e.ctx, th_checkpoint_save(path_in(chosen.run, NEWEST_CHECKPOINT), &checkpoint));
 }
 
 static void load_checkpoint(trainer *t)
 {
-    const th_checkpoint_number numbers[] = {{.name = "epoch", .integer = &t->epoch},
-                                            {.name = "next", .integer = &t->next},
-                                            {.name = "best", .real = &t->best}};
+    th_checkpoint_number numbers[NUMBERS];
     const th_checkpoint checkpoint = {
-        .model = t->e.model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = 3};
+        .model = t->e.model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
     require_ok(t->e.ctx, th_checkpoint_load(path_in(chosen.run, NEWEST_CHECKPOINT), &checkpoint));
-    if (t->epoch < 0 || t->next < 0 || t->next > t->training)
-        give_up(PROGRAM, "the checkpoint belongs to other examples");
 }
 
 /* -- examples, model and optimizer -- */
@@ -133,25 +140,21 @@ static void make_optimizer(trainer *t)
     require_no_error(t->e.ctx);
     const int64_t steps_in_epoch = (t->training + chosen.batch - 1) / chosen.batch;
     t->steps = chosen.epochs * steps_in_epoch;
-    t->rows = malloc((size_t)t->training * sizeof *t->rows);
+    t->batches = (th_batches){
+        .count = t->training, .batch = chosen.batch, .shuffle = !chosen.in_order, .seed = (uint64_t)chosen.seed};
+    t->rows = malloc((size_t)chosen.batch * sizeof *t->rows);
     if (t->rows == NULL)
         give_up(PROGRAM, "out of memory");
 }
 
 /* -- steps -- */
 
-/* Returns the next examples, and begins a new epoch after the last one. */
 static selection next_examples(trainer *t)
 {
-    if (t->next == t->training) {
-        t->epoch++;
-        t->next = 0;
-        shuffle_rows(t->rows, t->training, chosen.seed, t->epoch);
-    }
-    const selection all = {&t->data, t->rows, t->training};
-    const selection part = part_of(&all, t->next, chosen.batch);
-    t->next += part.count;
-    return part;
+    const int64_t count = th_batches_next(&t->batches, t->rows);
+    if (count == 0)
+        give_up(PROGRAM, "the checkpoint belongs to other examples");
+    return (selection){&t->data, t->rows, count};
 }
 
 static double train_step(trainer *t)
@@ -245,7 +248,7 @@ static void train_until_finished(trainer *t)
         const double begin = monotonic_seconds(), loss = train_step(t);
         t->step_seconds += monotonic_seconds() - begin;
         report_step(t, loss);
-        if (t->next == t->training)
+        if (t->batches.index == 0)
             evaluate_and_save(t);
     }
     if (interrupted)
@@ -293,7 +296,6 @@ static int run_training(trainer *t, bool resuming)
     make_optimizer(t);
     if (resuming)
         load_checkpoint(t);
-    shuffle_rows(t->rows, t->training, chosen.seed, t->epoch);
     open_logs(t, resuming);
     th_set_training(t->e.ctx, true);
     signal(SIGINT, on_interrupt);
