@@ -97,9 +97,9 @@ static th_status examples_read(program_run *r)
         add_text(r, data.text[i]);
         add_text(r, data.label_names[data.label[i]]);
     }
-    int64_t rows[1];
+    int64_t next[1];
     th_batches batches = {.count = data.count, .batch = 1, .shuffle = true, .seed = 1};
-    add_number(r, (double)(th_batches_next(&batches, rows) + 10 * rows[0]));
+    add_number(r, (double)(th_batches_next(&batches, next) + 10 * next[0]));
     th_text_examples_free(&data);
     return TH_OK;
 }
