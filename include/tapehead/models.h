@@ -9,8 +9,12 @@
 #include "tapehead/tokenizer.h"
 
 #include "tapehead/chat.h"
-#include "tapehead/batches.h"
 #include "tapehead/token_file.h"
+
+/* examples for encoders, and batches of them */
+#include "tapehead/batches.h"
+#include "tapehead/text_batch.h"
+#include "tapehead/text_examples.h"
 
 /* generation */
 #include "tapehead/generate.h"
@@ -26,8 +30,6 @@
 #include "tapehead/peft.h"
 #include "tapehead/safetensors.h"
 #include "tapehead/sentence_embedding.h"
-#include "tapehead/text_batch.h"
-#include "tapehead/text_examples.h"
 
 /* logs of a training run */
 #include "tapehead/log.h"

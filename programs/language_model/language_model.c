@@ -33,8 +33,8 @@
  * B batch, T length, V vocabulary. */
 #include <string.h>
 
-#include "shared/system.h"
 #include "language_model/trainer.h"
+#include "shared/system.h"
 
 const char *program_path;
 

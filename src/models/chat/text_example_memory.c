@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core/context.h"
 #include "models/chat/text_examples.h"
+#include "models/core/context.h"
 
 static const char operation[] = "text_examples";
 
