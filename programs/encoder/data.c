@@ -87,7 +87,8 @@ static const char **text_list(int64_t count)
     const char **grown = realloc(list, (size_t)count * sizeof *list);
     if (grown == NULL)
         give_up(PROGRAM, "out of memory");
-    return list = grown;
+    list = grown;
+    return list;
 }
 
 /* Returns the texts of the examples in `columns` places from `column` on: all texts in the first place, then all in the

@@ -24,13 +24,12 @@ static th_status topk_shape(th_call *call)
     if (th_call_axis(call, &axis, x->ndim))
         return TH_ERROR_SHAPE;
     attributes->axis = axis;
+    if (attributes->k < 0 || attributes->k > x->size[axis])
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "k must be in [0, %lld], the size of axis %d; it is %lld",
+                            (long long)x->size[axis], axis, (long long)attributes->k);
     int64_t size[TH_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++)
-        size[i] = x->size[i];
-    if (attributes->k < 0 || attributes->k > size[axis])
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "k must be in [0, %lld], the size of axis %d; it is %lld",
-                            (long long)size[axis], axis, (long long)attributes->k);
-    size[axis] = attributes->k;
+        size[i] = i == axis ? attributes->k : x->size[i];
     th_call_output(call, 0, TH_INT64, x->ndim, size, x->axes);
     return TH_OK;
 }

@@ -88,7 +88,7 @@ static th_status write_text(const th_tokenizer *t, const char *operation, const 
     const th_status status = end ? th_tokenizer_write_end(t, &stream->text, memory)
                                  : th_tokenizer_write(t, tokens, count, &stream->text, memory);
     bool succeeded = true;
-    if (fclose(memory) != 0) {
+    if (fclose(memory) != 0 || text == NULL) { /* glibc's fclose may lose the text without memory, and return 0 */
         free(text);
         return th_fail_memory(t->ctx, operation, bytes);
     }
