@@ -326,7 +326,8 @@ static json_t *unigram_normalizer(const reading *r)
         map = th_gguf_array(r->file, key, TH_GGUF_INT8);
     if (th_gguf_flag(r->file, merged, &merges) && !merges)
         th_gguf_refuse(r->file, "%s is not true; only this is supported", merged);
-    return th_failed(r->file->ctx) ? NULL : th_gguf_unigram_normalizer(map ? map->bytes : NULL, map ? map->count : 0);
+    const size_t bytes = map ? (size_t)map->count : 0; /* they are in memory */
+    return th_failed(r->file->ctx) ? NULL : th_gguf_unigram_normalizer(map ? map->bytes : NULL, bytes);
 }
 
 /* Returns the model without its vocabulary; NULL with the error pending. */
