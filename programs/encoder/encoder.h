@@ -7,6 +7,7 @@
 #include "options.h"
 #include "precision.h"
 #include "shared/run_folder.h"
+#include "shared/subcommands.h"
 
 #define PROGRAM "encoder"
 
@@ -29,10 +30,6 @@ typedef struct encoder {
     const char *const *label_names;
     int64_t n_labels;
 } encoder;
-
-/* -- encoder.c -- */
-/* argv[0], for the next command that the program suggests at its end. */
-extern const char *program_path;
 
 /* -- the subcommands: each returns the program's exit status -- */
 int train(int argc, char **argv);

@@ -31,17 +31,9 @@
  *     curves.svg, samples/    to look at
  *
  * B batch, T length, V vocabulary. */
-#include <string.h>
-
 #include "language_model/trainer.h"
-#include "shared/system.h"
 
-const char *program_path;
-
-static const struct {
-    const char *name, *about;
-    int (*function)(int argc, char **argv);
-} subcommands[] = {
+static const subcommand subcommands[] = {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
     {"tune", "MODEL DATA [RUN]  trains a pretrained model further, on examples or texts", tune},
     {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
@@ -49,60 +41,21 @@ static const struct {
     {"sample", "RUN           writes text; RUN may also be a MODEL", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp", export},
+    {NULL, NULL, NULL},
 };
-enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
-static void print_subcommands(FILE *file)
-{
-    fputs("language_model: trains a language model on any text, or tunes a pretrained one\n\n", file);
-    for (int i = 0; i < SUBCOMMANDS; i++)
-        fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
-    fputs("\nA MODEL is a folder of Hugging Face transformers, or a GGUF file.\n"
-          "Each has options: language_model train --help. --version prints the version. A first model in about a "
-          "minute:\n\n"
-          "  language_model train input.txt run\n"
-          "  language_model sample run --prompt \"Once\"\n\n"
-          "A pretrained model, tuned on lines like {\"prompt\": \"...\", \"completion\": \"...\"}:\n\n"
-          "  language_model tune MODEL data.jsonl tuned\n"
-          "  language_model chat tuned\n",
-          file);
-}
-
-/* If standard output or error is closed, the next file that is opened would get its descriptor and receive the output.
- * Opens /dev/null for reading there instead, so that writing fails. */
-static void keep_standard_descriptors(void)
-{
-    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
-        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != i)
-            exit(EXIT_FAILURE);
-}
+static const char advice[] =
+    "A MODEL is a folder of Hugging Face transformers, or a GGUF file.\n"
+    "Each has options: language_model train --help. --version prints the version. A first model in about a "
+    "minute:\n\n"
+    "  language_model train input.txt run\n"
+    "  language_model sample run --prompt \"Once\"\n\n"
+    "A pretrained model, tuned on lines like {\"prompt\": \"...\", \"completion\": \"...\"}:\n\n"
+    "  language_model tune MODEL data.jsonl tuned\n"
+    "  language_model chat tuned\n";
 
 int main(int argc, char **argv)
 {
-    begin_process(&argc, &argv);
-    keep_standard_descriptors();
-#ifdef SIGXFSZ
-    signal(SIGXFSZ, SIG_IGN); /* beyond the limit of `ulimit -f`, writing fails with a message as on a full disk */
-#endif
-    program_path = argv[0] ? argv[0] : PROGRAM;
-    for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
-        if (strcmp(argv[1], subcommands[i].name) == 0) {
-            char name[64]; /* getopt begins its messages with it */
-            snprintf(name, sizeof name, PROGRAM " %s", subcommands[i].name);
-            argv[1] = name;
-            const int status = subcommands[i].function(argc - 1, argv + 1);
-            finish_output(PROGRAM);
-            return status;
-        }
-    if (argc > 1 && strcmp(argv[1], "--version") == 0)
-        print_version(PROGRAM);
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        exit_unless_first();
-        print_subcommands(stdout);
-        exit_after_printing();
-    }
-    if (argc > 1)
-        fprintf(stderr, PROGRAM ": unknown command: %s\n\n", argv[1]);
-    print_subcommands(stderr);
-    return 2;
+    return run_named_subcommand(argc, argv, subcommands,
+                                "trains a language model on any text, or tunes a pretrained one", advice);
 }

@@ -7,6 +7,7 @@
 #include "corpus.h"
 #include "report.h"
 #include "settings.h"
+#include "shared/subcommands.h"
 
 typedef struct trainer {
     const char *run; /* the folder of the run */
@@ -27,10 +28,6 @@ typedef struct trainer {
     bool stopped;                   /* a signal has ended the training */
     report report;
 } trainer;
-
-/* -- language_model.c -- */
-/* argv[0], for the next command that the program suggests at its end. */
-extern const char *program_path;
 
 /* -- the subcommands: train.c, resume.c, use.c, chat.c, export.c. Each returns the program's exit status -- */
 int train(int argc, char **argv);

@@ -110,5 +110,6 @@ expect 2 'this model has a head' "$program" embed run "a"
 expect 2 'there is a model already' "$program" export near out_float32
 expect 2 '--freeze: no parameter has a name like nothing' train colors.csv other --task classify --freeze nothing
 expect 2 'unknown command' "$program" guess
+expect 1 'standard output could not be written' sh -c '"$1" predict run tape >&-' sh "$program"
 [ ! -e other ] || fail "a run that did not begin leaves a folder"
 expect 0 'best=' train colors.csv frozen --task classify --freeze 'embedding.*,layers.*' --epochs 1
