@@ -50,27 +50,39 @@ selection part_of(const selection *s, int64_t begin, int64_t count)
 
 /* -- orders -- */
 
-static const th_text_examples *sorted_data; /* of compare_lengths */
+typedef struct sized_row {
+    size_t bytes; /* of the example's texts */
+    int64_t row;
+} sized_row;
 
-static size_t bytes_of(int64_t row)
+static size_t bytes_of(const th_text_examples *data, int64_t row)
 {
     size_t bytes = 0;
-    for (int64_t i = sorted_data->text_begin[row]; i < sorted_data->text_begin[row + 1]; i++)
-        bytes += strlen(sorted_data->text[i]);
+    for (int64_t i = data->text_begin[row]; i < data->text_begin[row + 1]; i++)
+        bytes += strlen(data->text[i]);
     return bytes;
 }
 
-static int compare_lengths(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    const size_t bytes_x = bytes_of(x), bytes_y = bytes_of(y);
-    return bytes_x != bytes_y ? (bytes_x > bytes_y) - (bytes_x < bytes_y) : (x > y) - (x < y);
+    const sized_row *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes > y->bytes) - (x->bytes < y->bytes) : (x->row > y->row) - (x->row < y->row);
 }
 
-void sort_rows_by_length(int64_t *rows, int64_t count, const th_text_examples *data)
+int64_t *sort_rows_by_length(const th_text_examples *data)
 {
-    sorted_data = data;
-    qsort(rows, (size_t)count, sizeof *rows, compare_lengths);
+    const size_t count = (size_t)data->count;
+    sized_row *sized = malloc(count * sizeof *sized);
+    int64_t *rows = malloc(count * sizeof *rows);
+    if (sized == NULL || rows == NULL)
+        give_up(PROGRAM, "out of memory");
+    for (int64_t i = 0; i < data->count; i++)
+        sized[i] = (sized_row){bytes_of(data, i), i};
+    qsort(sized, count, sizeof *sized, compare_rows);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = sized[i].row;
+    free(sized);
+    return rows;
 }
 
 /* -- batches -- */

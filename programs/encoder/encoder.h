@@ -89,8 +89,8 @@ typedef struct selection {
 } selection;
 /* Returns `count` rows from `begin` on. */
 selection part_of(const selection *s, int64_t begin, int64_t count);
-/* Sorts rows by the number of bytes of their texts, so that a batch needs little padding. */
-void sort_rows_by_length(int64_t *rows, int64_t count, const th_text_examples *data);
+/* Returns all rows, sorted by the bytes of their texts, so that a batch needs little padding. The caller frees them. */
+int64_t *sort_rows_by_length(const th_text_examples *data);
 /* Returns how many texts an example has. */
 int64_t texts_of(const th_text_examples *data);
 /* Makes the batch of the selection's texts, or of their words. */

@@ -365,12 +365,7 @@ static th_status evaluate_rows(const encoder *e, const selection *s, int64_t bat
 th_status evaluate(const encoder *e, const th_text_examples *data, int64_t batch, const char *confusion,
                    evaluation *result)
 {
-    int64_t *rows = malloc((size_t)data->count * sizeof *rows);
-    if (rows == NULL)
-        give_up(PROGRAM, "out of memory");
-    for (int64_t i = 0; i < data->count; i++)
-        rows[i] = i;
-    sort_rows_by_length(rows, data->count, data);
+    int64_t *rows = sort_rows_by_length(data);
     *result = (evaluation){.loss = NAN};
     th_no_grad_begin(e->ctx);
     th_set_training(e->ctx, false);
