@@ -23,8 +23,8 @@ typedef struct th_batches {
     bool shuffle;   /* another order in each epoch; otherwise 0, 1, 2 ... */
     bool drop_last; /* an epoch ends before a batch that would be smaller than the others */
     uint64_t seed;
-    /* Batches with examples of similar lengths need little padding: the examples of `window` batches, in their order, are
-     * sorted by length, and their batches come in a random order (with shuffle). NULL or 0: no sorting. */
+    /* Batches with examples of similar lengths need little padding. The examples of `window` batches, in their order, are
+     * sorted by length. With shuffle the batches of a window come in a random order. NULL or 0: no sorting. */
     const int64_t *lengths; /* [count] */
     int64_t window;
     int64_t epoch, index; /* the position: the epoch, and how many of its examples have been returned. At the end of an

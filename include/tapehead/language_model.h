@@ -127,7 +127,7 @@ typedef struct th_language_model_options {
  *    .block = {.post_norm = true, .activation = TH_GELU, .eps = 1e-12}}
  *
  * Its targets are the tokens behind masks, and TH_IGNORE elsewhere. With no_classifier it is the encoder of a sentence
- * embedding. With a head it is a classifier: the head's logits replace those of the vocabulary.
+ * embedding. With a head it is a classifier: the head's logits replace the vocabulary's logits.
  *
  * The row of a pair is h(p, t) = p V + t if V^2 < R, so that no pairs share a row. Otherwise it is a hash, ((36313 t) xor
  * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
@@ -193,8 +193,8 @@ TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th
 TH_API th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                                 th_tensor *documents, const th_cross_entropy_options *options);
 
-/* Returns the loss of a head's logits, a scalar, as transformers computes it. options may be NULL; they are those of the
- * cross entropy.
+/* Returns the loss of a head's logits, a scalar, as transformers computes it. options, for the cross entropy,
+ * may be NULL.
  *
  *   kind                                  targets                               loss
  *   TH_HEAD_SEQUENCE, one label           (B) integers                          th_cross_entropy

@@ -16,7 +16,7 @@ TH_API void th_confusion_matrix(const int32_t *actual, const int32_t *predicted,
 /* Returns the share of pairs on the diagonal. */
 TH_API double th_accuracy(const int64_t *matrix, int64_t classes);
 
-/* What one class, or one of several labels, has. */
+/* The counts of one class, or of one label among several. */
 typedef struct th_label_counts {
     int64_t right; /* predicted and actual */
     int64_t predicted, actual;

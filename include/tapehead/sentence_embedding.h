@@ -28,8 +28,8 @@ typedef struct th_sentence_options {
     th_pooling_kind pooling;
     th_module *dense;   /* th_dense_new (D, E): runs on the pooled vector. NULL: none, D = E */
     bool dense_tanh;    /* tanh follows it */
-    int64_t dimensions; /* embeddings have only the first numbers, so many, before the normalization (Kusupati et al.
-                           2022); 0: all D. With normalize, this is truncate_dim with normalize_embeddings in
+    int64_t dimensions; /* the first numbers of an embedding, which remain; they are normalized later (Kusupati et al.
+                           2022). 0: all D. With normalize, this is truncate_dim with normalize_embeddings in
                            sentence-transformers */
     bool normalize;     /* embeddings have length 1 (th_unit_length) */
     int64_t length;     /* the largest number of tokens of a text, with those of th_tokenizer_encode_document; 0: the

@@ -157,6 +157,7 @@ bool th_pack_rows(const th_module *model, th_tensor *tokens, th_tensor *types, t
     th_release(ctx, begin, bytes);
     return done;
 }
+
 th_tensor *th_unpack_rows(th_tensor *x, th_tensor *places)
 {
     if (x == NULL)

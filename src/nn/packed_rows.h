@@ -11,9 +11,9 @@ typedef struct th_packed_rows {
     th_tensor *places; /* (B, T): where each token is in the R C tokens; padding has the place of another token */
 } th_packed_rows;
 
-/* Packs the texts in their order, into rows of at most `longest` tokens, for a model of this width. tokens (B, T) are valid. Returns false with the
- * error pending; and without an error if it would save too little, in a shapes-only context, and if types or lengths are
- * not valid. types may be NULL. */
+/* Packs the texts in their order, into rows of at most `longest` tokens, for a model of this width. tokens (B, T) are valid.
+ * types may be NULL. Returns false with the error pending. Also returns false, without an error, if it would save too
+ * little, in a shapes-only context, without memory for the order, and if types or lengths are not valid. */
 bool th_pack_rows(const th_module *model, th_tensor *tokens, th_tensor *types, th_tensor *lengths, int64_t longest,
                   int64_t width, th_packed_rows *packed);
 /* Returns the rows of x (R, C, E) at the places of a padded batch: (B, T, E). */
