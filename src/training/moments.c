@@ -134,6 +134,16 @@ static int64_t list_matrices(const th_optimizer *o, const th_parameter_block *bl
     return n;
 }
 
+/* Fills new memory with zeros by all threads, because the kernel provides the pages at the first write. */
+static void fill_with_zeros(const th_context *ctx, void *memory, size_t bytes)
+{
+    th_fill_array(
+        ctx,
+        &(th_array){
+            .given = true, .data = memory, .dtype = TH_BOOL, .ndim = 1, .size = {(int64_t)bytes}, .stride = {1}},
+        0);
+}
+
 /* Allocates the cuts, the list of matrices, and the moments. Returns NULL with an error pending. */
 static th_moments *new_moments(const th_optimizer *o, th_parameter_block *block)
 {
@@ -165,7 +175,7 @@ static th_moments *new_moments(const th_optimizer *o, th_parameter_block *block)
             return NULL;
         }
         if (*list[i].data)
-            memset(*list[i].data, 0, list[i].bytes);
+            fill_with_zeros(ctx, *list[i].data, list[i].bytes);
     }
     return m;
 }
