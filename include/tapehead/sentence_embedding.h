@@ -63,12 +63,35 @@ TH_API th_status th_sentence_export(th_module *model, const char *folder, const 
 TH_API th_tensor *th_sentence_embeddings(th_module *model, th_tokenizer *tokenizer, const char *const *texts, int64_t n,
                                          const th_sentence_options *options);
 
+/* -- in a program that serves embeddings -- */
+
+/* Returns the numbers of an embedding, E: options->dimensions, the outputs of options->dense, or the model's width. 0 if model
+ * is no language model. options may be NULL. */
+TH_API int64_t th_sentence_dimension(const th_module *model, const th_sentence_options *options);
+
+/* Writes the embeddings (n, E) of any number of texts, E = th_sentence_dimension: those of th_sentence_embeddings, as float32,
+ * in evaluation and without recording. Texts with similar numbers of tokens are computed together, in batches of limited size. So
+ * the call needs 4 bytes for each token of all texts, and the memory of one batch, which the context reuses in the next call.
+ * An embedding has the same bits whatever other texts the call has.
+ *
+ *     th_module *model = th_language_model_from_folder(ctx, folder, &(th_folder_load_options){.frozen = true});
+ *     float *embeddings = malloc(n * th_sentence_dimension(model, &options) * sizeof(float));
+ *     if (th_sentence_encode(model, tokenizer, texts, n, &options, embeddings))
+ *         return report(ctx);
+ *
+ * Threads that serve at the same time each have a context with the model and the tokenizer. Frozen models of one file share its
+ * pages. After an error, embeddings may have been written in part. Errors: those of th_sentence_embeddings, except that n may be
+ * 0. */
+TH_API th_status th_sentence_encode(th_module *model, th_tokenizer *tokenizer, const char *const *texts, int64_t n,
+                                    const th_sentence_options *options, float *embeddings) TH_MUST_CHECK;
+
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_sentence_options_read(...) TH_AT_STATUS(th_sentence_options_read(__VA_ARGS__))
 #define th_sentence_prompt_read(...) TH_AT_STATUS(th_sentence_prompt_read(__VA_ARGS__))
 #define th_sentence_export(...) TH_AT_STATUS(th_sentence_export(__VA_ARGS__))
 #define th_sentence_embeddings(...) TH_AT(th_sentence_embeddings(__VA_ARGS__))
+#define th_sentence_encode(...) TH_AT_STATUS(th_sentence_encode(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -3,8 +3,6 @@
 
 #include "encoder/encoder.h"
 
-enum { BATCH = 32 };
-
 static void require_embeddings(const encoder *e, const char *path)
 {
     if (e->task != TASK_EMBED)
@@ -28,21 +26,10 @@ static void write_json_text(FILE *file, const char *text)
 /* Returns the embeddings (n, E) of the lines, as a tensor that the caller owns. */
 static th_tensor *embed_lines(const encoder *e, const char *const *lines, int64_t count)
 {
-    th_tensor *all = NULL;
-    th_no_grad_begin(e->ctx);
-    for (int64_t i = 0; i < count; i += BATCH) {
-        const int64_t n = count - i < BATCH ? count - i : BATCH;
-        th_tensor *part =
-            th_cast(th_sentence_embeddings(e->model, e->tokenizer, lines + i, n, &e->sentences), TH_FLOAT32);
-        require_no_error(e->ctx);
-        if (all == NULL)
-            all = th_empty(e->ctx, TH_FLOAT32, TH_SHAPE(count, th_size(part, 1)));
-        require_no_error(e->ctx);
-        const int64_t width = th_size(part, 1);
-        memcpy((float *)th_data(all) + i * width, th_data_const(part), (size_t)(n * width) * sizeof(float));
-        th_tape_clear(e->ctx);
-    }
-    th_no_grad_end(e->ctx);
+    const int64_t width = th_sentence_dimension(e->model, &e->sentences);
+    th_tensor *all = th_empty(e->ctx, TH_FLOAT32, TH_SHAPE(count, width));
+    require_no_error(e->ctx);
+    require_ok(e->ctx, th_sentence_encode(e->model, e->tokenizer, lines, count, &e->sentences, th_data(all)));
     return all;
 }
 

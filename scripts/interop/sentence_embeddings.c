@@ -1,9 +1,9 @@
 /* sentence_embeddings FOLDER MODEL TEXTS DIMENSIONS [EXPORT [STEPS]]: writes the embeddings (n, D) of the lines of a file,
- * with a folder of sentence-transformers. Batches have 32 texts. With STEPS, first trains so many steps: the embeddings of
+ * with a folder of sentence-transformers. With STEPS, first trains so many steps: the embeddings of
  * lines 2 i and 2 i + 1 become similar. With EXPORT, writes the folder EXPORT of sentence-transformers. */
 #include "driver.h"
 
-enum { MAX_TEXTS = 4096, MAX_BYTES = 1 << 16, BATCH = 32 };
+enum { MAX_TEXTS = 4096, MAX_BYTES = 1 << 16 };
 
 /* Trains with batches of 16 pairs: of all second texts, the one that belongs to the first text should be the closest. */
 static void tune(th_module *model, th_tokenizer *tokenizer, const char *const *text, int count,
@@ -57,12 +57,11 @@ int main(int argc, char **argv)
     if (argc == 7)
         tune(model, tokenizer, (const char *const *)text, count, &options, atoi(argv[6]));
     options.dimensions = atoi(argv[4]);
-    th_tensor *part[MAX_TEXTS / BATCH];
-    int parts = 0;
-    for (int i = 0; i < count; i += BATCH)
-        part[parts++] = th_sentence_embeddings(model, tokenizer, (const char *const *)text + i,
-                                               count - i < BATCH ? count - i : BATCH, &options);
-    driver_write(ctx, argv[1], "embeddings", th_concat(part, parts, 0));
+    th_tensor *embeddings = th_empty(ctx, TH_FLOAT32, TH_SHAPE(count, th_sentence_dimension(model, &options)));
+    driver_check(ctx);
+    if (th_sentence_encode(model, tokenizer, (const char *const *)text, count, &options, th_data(embeddings)))
+        driver_check(ctx);
+    driver_write(ctx, argv[1], "embeddings", embeddings);
     driver_check(ctx);
     options.dimensions = 0;
     if (argc > 5 && th_sentence_export(model, argv[5], &options, &(th_export_options){.tokenizer = tokenizer}))

@@ -79,7 +79,9 @@ static th_tensor *pool(th_context *ctx, th_tensor *x, th_shape shape, th_tensor 
         return NULL;
     if (kind == TH_POOL_MAX)
         return th_max(th_add(x, th_reshape(weights, TH_SHAPE(batch, length, 1))), TH_SHAPE(1), NULL);
-    return th_reshape(th_matmul(th_reshape(weights, TH_SHAPE(batch, 1, length)), x), TH_SHAPE(batch, width));
+    /* No bit of a masked product depends on the number of terms, so none depends on the padding. */
+    th_tensor *rows = th_reshape(weights, TH_SHAPE(batch, 1, length));
+    return th_reshape(th_masked_matmul(rows, x, NULL, TH_MASK_RESULT), TH_SHAPE(batch, width));
 }
 
 th_tensor *th_pooling(th_tensor *x, th_tensor *lengths, th_pooling_kind kind)

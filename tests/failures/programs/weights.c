@@ -274,6 +274,10 @@ static th_status embedded(program_run *r)
         return th_error_code(r->ctx);
     strcpy(options.prompt, "call: ");
     add_tensor(r, tokenizer ? th_sentence_embeddings(model, tokenizer, texts, 2, &options) : NULL);
+    float encoded[2][8] = {{0}};
+    if (tokenizer && th_sentence_encode(model, tokenizer, texts, 2, &options, encoded[0]) == TH_OK)
+        for (int64_t i = 0; i < 2 * th_sentence_dimension(model, &options); i++)
+            add_number(r, (double)encoded[0][i]);
     const th_status status = tokenizer && options.dense && th_error_code(r->ctx) == TH_OK
                                  ? th_sentence_export(model, in_folder(r, "sentence"), &options,
                                                       &(th_export_options){.tokenizer = tokenizer})
