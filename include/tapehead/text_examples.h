@@ -11,7 +11,10 @@
  *     th_text_free(&file);
  *
  * A table is CSV or TSV with a header (RFC 4180; the delimiter is a comma, a semicolon, a tab or a bar). JSON is an array of
- * objects, or an object in each line. The names of columns and members decide, whatever their case is. */
+ * objects, or an object in each line. The names of columns and members decide, whatever their case is.
+ *
+ * Words may also be in the form of CoNLL: a word in each line, its label in the last column, and an empty line after each
+ * sentence. Tabs separate the columns, or spaces in a line without tabs. */
 #ifndef TAPEHEAD_TEXT_EXAMPLES_H
 #define TAPEHEAD_TEXT_EXAMPLES_H
 
@@ -33,7 +36,8 @@ typedef enum th_text_example_kind {
     TH_EXAMPLES_LABELS,
     /* One or two of these texts, and a number: score, similarity_score, similarity, label, value, rating, stars, target. */
     TH_EXAMPLES_SCORES,
-    /* An array of words (tokens, words), and an array of as many labels (ner_tags, tags, labels, pos_tags). JSON only. */
+    /* An array of words (tokens, words), and an array of as many labels (ner_tags, tags, labels, pos_tags), in JSON. CoNLL's
+     * form has no names. */
     TH_EXAMPLES_WORDS
 } th_text_example_kind;
 
@@ -41,6 +45,8 @@ typedef struct th_text_example_options {
     th_text_example_kind kind;
     const char *text[3]; /* the names of all texts, or of the words; text[0] NULL: those above */
     const char *label;   /* the name of the label, or of the score; NULL: those above */
+    const char *columns; /* the names of a table without a header, between commas. An empty name: the column is left
+                            out. NULL: the table has a header, or the text is JSON */
     /* [n_labels] the labels that may occur, with their numbers. NULL: all labels of the examples, in the order of their
      * numbers if all are numbers, otherwise in the order of their bytes. */
     const char *const *label_names;

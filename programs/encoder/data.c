@@ -7,7 +7,13 @@
 void read_examples(th_context *ctx, const char *path, const th_text_example_options *options, th_text_examples *data)
 {
     texts file = open_texts(&path, 1, NULL);
-    require_ok(ctx, th_text_examples_read(ctx, file.bytes, file.count, file.name, options, data));
+    if (th_text_examples_read(ctx, file.bytes, file.count, file.name, options, data)) {
+        const bool names = strstr(th_error_text(ctx), "its fields are") != NULL;
+        fprintf(stderr, PROGRAM ": %s%s\n", th_error_text(ctx),
+                names ? ". --text and --label name other columns, and --columns those of a table without a header"
+                      : "");
+        exit(EXIT_FAILURE);
+    }
     close_texts(&file);
 }
 
@@ -33,7 +39,7 @@ th_text_example_options example_options(encoder_task task, const encoder *e)
                                                  [TASK_CLASSIFY] = TH_EXAMPLES_LABELS,
                                                  [TASK_TOKENS] = TH_EXAMPLES_WORDS,
                                                  [TASK_REGRESS] = TH_EXAMPLES_SCORES};
-    th_text_example_options options = {.kind = kinds[task], .label = chosen.label_column};
+    th_text_example_options options = {.kind = kinds[task], .label = chosen.label_column, .columns = chosen.columns};
     if (chosen.text_columns)
         split_columns(chosen.text_columns, options.text);
     if (e && (task == TASK_CLASSIFY || task == TASK_TOKENS)) {
@@ -69,15 +75,24 @@ static int compare_rows(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes > y->bytes) - (x->bytes < y->bytes) : (x->row > y->row) - (x->row < y->row);
 }
 
-int64_t *sort_rows_by_length(const th_text_examples *data)
+int64_t *order_rows(int64_t count, bool shuffle, uint64_t seed)
 {
-    const size_t count = (size_t)data->count;
+    th_batches all = {.count = count, .batch = count, .shuffle = shuffle, .seed = seed};
+    int64_t *rows = malloc((size_t)count * sizeof *rows);
+    if (rows == NULL || th_batches_next(&all, rows) != count)
+        give_up(PROGRAM, "out of memory");
+    return rows;
+}
+
+int64_t *sort_rows_by_length(const selection *s)
+{
+    const size_t count = (size_t)s->count;
     sized_row *sized = malloc(count * sizeof *sized);
     int64_t *rows = malloc(count * sizeof *rows);
     if (sized == NULL || rows == NULL)
         give_up(PROGRAM, "out of memory");
-    for (int64_t i = 0; i < data->count; i++)
-        sized[i] = (sized_row){bytes_of(data, i), i};
+    for (size_t i = 0; i < count; i++)
+        sized[i] = (sized_row){bytes_of(s->data, s->rows[i]), s->rows[i]};
     qsort(sized, count, sizeof *sized, compare_rows);
     for (size_t i = 0; i < count; i++)
         rows[i] = sized[i].row;

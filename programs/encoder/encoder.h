@@ -44,7 +44,7 @@ int export_folder(int argc, char **argv);
 typedef struct settings {
     const char *model, *data, *run; /* the words of the command line */
     const char *task, *loss, *validation_file, *precision, *pooling, *freeze;
-    const char *text_columns, *label_column;
+    const char *text_columns, *label_column, *columns;
     double validation; /* the share of the examples for validation, if there is no file */
     int64_t epochs, batch, length, seed, threads, lora, log_every;
     double lr, warmup, weight_decay, clip, dropout;
@@ -79,7 +79,8 @@ const char *model_folder(const char *path);
 /* -- data.c -- */
 /* Reads the examples of a file, a pipe or "-". Ends the program on an error. */
 void read_examples(th_context *ctx, const char *path, const th_text_example_options *options, th_text_examples *data);
-/* Returns the options for the task's examples: the names of --text and --label, and the model's labels if it has some. */
+/* Returns the options for the task's examples: the names of --text, --label and --columns, and the model's labels if it has
+ * some. */
 th_text_example_options example_options(encoder_task task, const encoder *e);
 /* Some of the examples, in some order. */
 typedef struct selection {
@@ -89,8 +90,10 @@ typedef struct selection {
 } selection;
 /* Returns `count` rows from `begin` on. */
 selection part_of(const selection *s, int64_t begin, int64_t count);
-/* Returns all rows, sorted by the bytes of their texts, so that a batch needs little padding. The caller frees them. */
-int64_t *sort_rows_by_length(const th_text_examples *data);
+/* Returns the numbers of all rows: 0, 1, 2 ..., or shuffled by the seed. The caller frees them. */
+int64_t *order_rows(int64_t count, bool shuffle, uint64_t seed);
+/* Returns the rows, sorted by the bytes of their texts, so that a batch needs little padding. The caller frees them. */
+int64_t *sort_rows_by_length(const selection *s);
 /* Returns how many texts an example has. */
 int64_t texts_of(const th_text_examples *data);
 /* Makes the batch of the selection's texts, or of their words. */
@@ -115,8 +118,7 @@ typedef struct evaluation {
     int measures;
 } evaluation;
 /* Measures the model on the examples. confusion: NULL, or the path of a picture that a classifier gets. */
-th_status evaluate(const encoder *e, const th_text_examples *data, int64_t batch, const char *confusion,
-                   evaluation *result);
+th_status evaluate(const encoder *e, const selection *s, int64_t batch, const char *confusion, evaluation *result);
 
 /* -- use.c -- */
 /* How the subcommands use a model. */

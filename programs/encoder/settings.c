@@ -26,7 +26,8 @@ static const program_option train_options[] = {
     {"pooling", "of embed: cls, mean, max or lasttoken (default: the model's, or mean)", .text = &chosen.pooling},
     {"text", "the columns of the texts, between commas (default: usual names)", .text = &chosen.text_columns},
     {"label", "the column of the label or the score (default: usual names)", .text = &chosen.label_column},
-    {"validation", "the share of the examples for validation, at the end of the data", .real = &chosen.validation,
+    {"columns", "the names of all columns, between commas, of a table without a header", .text = &chosen.columns},
+    {"validation", "the share of the examples for validation, which the seed chooses", .real = &chosen.validation,
      .low = 0, .high = 0.9},
     {"validation-file", "a file with examples for validation, instead of a share", .text = &chosen.validation_file},
     {"length", "the largest number of tokens of a text; 0: the model's", .integer = &chosen.length, .low = 0,
@@ -75,7 +76,7 @@ void read_settings(int argc, char **argv)
             "compressed with gzip or zstd. The names of the columns:\n\n"
             "  embed     anchor, positive (and negative), or sentence1, sentence2 (and score)\n"
             "  classify  text, label; text1, text2, label; a list of labels in JSON: several for a text\n"
-            "  tokens    tokens, ner_tags: lists in JSON\n"
+            "  tokens    tokens, ner_tags: lists in JSON; or CoNLL's lines of a word and its tag\n"
             "  regress   text, score",
             train_options, words, 3) < 3)
         refuse(PROGRAM, "train needs the folder of a model, a file of examples, and a folder for the run", "");

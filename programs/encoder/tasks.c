@@ -362,14 +362,13 @@ static th_status evaluate_rows(const encoder *e, const selection *s, int64_t bat
     return status ? status : th_error_code(e->ctx);
 }
 
-th_status evaluate(const encoder *e, const th_text_examples *data, int64_t batch, const char *confusion,
-                   evaluation *result)
+th_status evaluate(const encoder *e, const selection *s, int64_t batch, const char *confusion, evaluation *result)
 {
-    int64_t *rows = sort_rows_by_length(data);
+    int64_t *rows = sort_rows_by_length(s);
     *result = (evaluation){.loss = NAN};
     th_no_grad_begin(e->ctx);
     th_set_training(e->ctx, false);
-    const th_status status = evaluate_rows(e, &(selection){data, rows, data->count}, batch, confusion, result);
+    const th_status status = evaluate_rows(e, &(selection){s->data, rows, s->count}, batch, confusion, result);
     th_tape_clear(e->ctx);
     th_set_training(e->ctx, true);
     th_no_grad_end(e->ctx);

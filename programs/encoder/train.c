@@ -8,10 +8,11 @@
 typedef struct trainer {
     encoder e;
     th_text_examples data, validation_data; /* validation_data is empty if a share of data is for validation */
-    int64_t training;                       /* examples of data for training, from the first one */
-    th_batches batches;                     /* of the examples for training */
-    int64_t *rows;                          /* [batch] of the present batch */
-    int64_t steps;                          /* of the whole run */
+    int64_t *order, *validation_order;      /* of data and validation_data; NULL: none */
+    selection training, validation;
+    th_batches batches; /* of the examples for training */
+    int64_t *rows;      /* [batch] of the present batch */
+    int64_t steps;      /* of the whole run */
     double best;
     double step_seconds; /* of this process's steps, without evaluations and checkpoints */
     th_optimizer *optimizer;
@@ -90,6 +91,21 @@ static void load_checkpoint(trainer *t)
 
 /* -- examples, model and optimizer -- */
 
+/* Divides the examples into those for training and those for validation. Files are often sorted by their labels, so the seed
+ * chooses the share for validation; with --in-order the last examples are for validation. */
+static void divide_data(trainer *t)
+{
+    const int64_t n = t->data.count, n_file = t->validation_data.count;
+    const int64_t share = n_file > 0 ? 0 : (int64_t)(chosen.validation * (double)n);
+    t->order = order_rows(n, !chosen.in_order, (uint64_t)chosen.seed);
+    t->training = (selection){&t->data, t->order, n - share};
+    t->validation = (selection){&t->data, t->order + n - share, share};
+    if (n_file > 0) {
+        t->validation_order = order_rows(n_file, false, 0);
+        t->validation = (selection){&t->validation_data, t->validation_order, n_file};
+    }
+}
+
 static void open_data(trainer *t)
 {
     th_text_example_options options = example_options(t->e.task, NULL);
@@ -99,27 +115,9 @@ static void open_data(trainer *t)
         options.n_labels = t->data.n_labels;
         read_examples(t->e.ctx, chosen.validation_file, &options, &t->validation_data);
     }
-    t->training = t->data.count;
-    if (!chosen.validation_file)
-        t->training -= (int64_t)(chosen.validation * (double)t->data.count);
-    if (t->training < 1)
-        give_up(PROGRAM, "no example is left for training");
     if (t->e.task == TASK_EMBED && texts_of(&t->data) < 2)
         give_up(PROGRAM, "embed needs pairs or triplets of texts, such as the columns anchor and positive");
-}
-
-/* The examples for validation, which are data's last ones, or those of the file. Returns an empty view if there are none.
- * The views share the memory of data. */
-static th_text_examples validation_examples(const trainer *t)
-{
-    if (t->validation_data.count > 0)
-        return t->validation_data;
-    th_text_examples view = t->data;
-    view.count = t->data.count - t->training;
-    view.text_begin += t->training;
-    view.label_begin = view.label_begin ? view.label_begin + t->training : NULL;
-    view.score = view.score ? view.score + t->training : NULL;
-    return view;
+    divide_data(t);
 }
 
 static bool is_vector(const char *name, th_tensor *parameter, void *user)
@@ -138,10 +136,10 @@ static void make_optimizer(trainer *t)
                                                                 .groups = &vectors,
                                                                 .n_groups = 1});
     require_no_error(t->e.ctx);
-    const int64_t steps_in_epoch = (t->training + chosen.batch - 1) / chosen.batch;
+    const int64_t steps_in_epoch = (t->training.count + chosen.batch - 1) / chosen.batch;
     t->steps = chosen.epochs * steps_in_epoch;
     t->batches = (th_batches){
-        .count = t->training, .batch = chosen.batch, .shuffle = !chosen.in_order, .seed = (uint64_t)chosen.seed};
+        .count = t->training.count, .batch = chosen.batch, .shuffle = !chosen.in_order, .seed = (uint64_t)chosen.seed};
     t->rows = malloc((size_t)chosen.batch * sizeof *t->rows);
     if (t->rows == NULL)
         give_up(PROGRAM, "out of memory");
@@ -154,6 +152,8 @@ static selection next_examples(trainer *t)
     const int64_t count = th_batches_next(&t->batches, t->rows);
     if (count == 0)
         give_up(PROGRAM, "the checkpoint belongs to other examples");
+    for (int64_t i = 0; i < count; i++)
+        t->rows[i] = t->training.rows[t->rows[i]];
     return (selection){&t->data, t->rows, count};
 }
 
@@ -213,13 +213,13 @@ static void draw_curves(const trainer *t, const evaluation *last)
 /* Measures the model, and saves it if it is the best so far. Without examples for validation the newest is the best. */
 static void evaluate_and_save(trainer *t)
 {
-    const th_text_examples validation = validation_examples(t);
     evaluation result = {.loss = NAN};
     bool best = true;
-    if (validation.count > 0) {
+    if (t->validation.count > 0) {
         th_log_field fields[MAX_MEASURES + 1];
         char names[MAX_MEASURES][64];
-        require_ok(t->e.ctx, evaluate(&t->e, &validation, chosen.batch, path_in(chosen.run, "confusion.svg"), &result));
+        require_ok(t->e.ctx,
+                   evaluate(&t->e, &t->validation, chosen.batch, path_in(chosen.run, "confusion.svg"), &result));
         int count = 0;
         if (!isnan(result.loss))
             fields[count++] = (th_log_field){"loss/validation", result.loss, NULL};
@@ -234,7 +234,7 @@ static void evaluate_and_save(trainer *t)
         draw_curves(t, &result);
     }
     if (best) {
-        t->best = validation.count > 0 ? result.measure[0].value : t->best;
+        t->best = t->validation.count > 0 ? result.measure[0].value : t->best;
         save_encoder(&t->e, path_in(chosen.run, "model"), TH_FLOAT32);
     }
     save_checkpoint(t);
@@ -304,6 +304,8 @@ static int run_training(trainer *t, bool resuming)
     print_result(t, monotonic_seconds() - begin);
     th_text_examples_free(&t->data);
     th_text_examples_free(&t->validation_data);
+    free(t->order);
+    free(t->validation_order);
     free(t->rows);
     th_context_free(t->e.ctx);
     return interrupted ? 128 + interrupted : EXIT_SUCCESS;

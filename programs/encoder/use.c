@@ -35,6 +35,7 @@ int eval(int argc, char **argv)
     const program_option options[] = {
         {"text", "the columns of the texts, between commas", .text = &chosen.text_columns},
         {"label", "the column of the label or the score", .text = &chosen.label_column},
+        {"columns", "the names of all columns of a table without a header", .text = &chosen.columns},
         USE_OPTIONS(use),
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM, "encoder eval RUN DATA\nMeasures a model on examples.", options,
@@ -47,7 +48,9 @@ int eval(int argc, char **argv)
     read_examples(e.ctx, words[1], &read, &data);
     if (e.task == TASK_EMBED && texts_of(&data) < 2)
         refuse(PROGRAM, "eval of embeddings needs pairs of texts: ", words[1]);
-    require_ok(e.ctx, evaluate(&e, &data, BATCH, NULL, &result));
+    int64_t *rows = order_rows(data.count, false, 0);
+    require_ok(e.ctx, evaluate(&e, &(selection){&data, rows, data.count}, BATCH, NULL, &result));
+    free(rows);
     printf(PROGRAM ": examples=%lld", (long long)data.count);
     if (!isnan(result.loss))
         printf(" loss=%.4f", result.loss);

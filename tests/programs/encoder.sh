@@ -45,6 +45,11 @@ wait $pid || [ $? -eq 130 ] || fail "a stopped run ends with $?: $(cat stop_said
 expect 0 '' "$program" resume stopped --quiet
 cmp run/model/model.safetensors stopped/model/model.safetensors || fail "the stopped run has another model"
 
+# -- a table that is sorted by label: the examples for validation are not the last ones --
+awk 'BEGIN { print "text,label"; for (i = 0; i < 160; i++) print i < 144 ? "the tape,red" : "the end,blue" }' >sorted.csv
+expect 0 'best=\(0.[1-9]\|1\)' train sorted.csv sorted --task classify --epochs 1
+expect 0 'best=0.0000' train sorted.csv sorted --task classify --epochs 1 --in-order --force
+
 # -- several labels, a number, words --
 awk 'BEGIN { for (i = 0; i < 120; i++) print i % 3 == 0 ? "{\"text\": \"a tape\", \"labels\": [\"red\"]}" : i % 3 == 1 ? "{\"text\": \"a loss\", \"labels\": [\"red\", \"blue\"]}" : "{\"text\": \"the end\", \"labels\": []}" }' >several.jsonl
 expect 0 '' train several.jsonl several --task classify --epochs 40
@@ -58,6 +63,8 @@ awk 'BEGIN { for (i = 0; i < 120; i++) print "{\"tokens\": [\"a\", \"" (i % 2 ? 
 expect 0 '' train tags.jsonl tags --task tokens --epochs 20
 "$program" predict tags "a loss end" >predicted
 [ "$(cut -f 2 predicted | tr '\n' ' ')" = "O B-BLUE O  " ] || fail "tags of words: $(cat predicted)"
+awk 'BEGIN { for (i = 0; i < 8; i++) print "a\tO\r\n" (i % 2 ? "tape\tB-RED" : "loss\tB-BLUE") "\r\nend\tO\r\n\r" }' >tags.conll
+expect 0 'examples=8 .*accuracy=1.0000' "$program" eval tags tags.conll
 
 # -- pairs: the second text decides --
 awk 'BEGIN { print "premise,hypothesis,label"; for (i = 0; i < 160; i++) print (i % 2 ? "tape" : "loss") " order," (int(i / 2) % 2 ? "tape" : "loss") "," (int(i / 2) % 2 ? "red" : "blue") }' >pairs.csv
@@ -79,6 +86,9 @@ for loss in cosent cosine; do
     expect 0 '' train scores.csv scored_$loss --task embed --loss $loss --epochs 4
     expect 0 'spearman=' "$program" eval scored_$loss scores.csv
 done
+sed 1d scores.csv >no_header.csv
+expect 0 'spearman=' "$program" eval scored_cosine no_header.csv --columns sentence1,sentence2,score
+expect 1 '--columns those of a table without a header' "$program" eval scored_cosine no_header.csv
 printf 'records the order\nloss and gradients\n' >texts
 expect 0 '' "$program" search near_ranking texts "a tape" --top 1
 grep -q 'records the order' said || fail "search finds another line: $(cat said)"

@@ -31,7 +31,7 @@ const char *th_example_field(size_t i);
 
 /* -- records.c: the parts of a text -- */
 
-/* A text is one of these: values of JSON, with any white space, or in arrays; or a table with a header. */
+/* A text is one of these: values of JSON, with any white space, or in arrays; a table; or sentences of words. */
 typedef struct th_example_reader {
     const char *at, *end;
     const char *counted; /* lines are counted up to here */
@@ -39,6 +39,7 @@ typedef struct th_example_reader {
     bool in_array;
     char delimiter;  /* of a table; 0: JSON */
     json_t *columns; /* of a table: its names, in lower case; an empty name is a column that is left out */
+    bool sentences;  /* a word in each line, and an empty line after each sentence */
 } th_example_reader;
 
 typedef struct th_example_part {
@@ -50,6 +51,10 @@ typedef struct th_example_part {
 
 /* Finds out what the text is. Returns false if memory runs out. The text must outlive the reader. */
 bool th_examples_begin(th_example_reader *reader, const char *text, size_t bytes);
+/* Does the same for a table without a header, whose columns have these names, between commas. */
+bool th_examples_begin_table(th_example_reader *reader, const char *text, size_t bytes, const char *columns);
+/* Does the same for words: JSON, or sentences. */
+bool th_examples_begin_words(th_example_reader *reader, const char *text, size_t bytes);
 /* Finds the next record. Returns false at the end. */
 bool th_examples_next(th_example_reader *reader, th_example_part *record);
 /* Frees what th_examples_begin has allocated. */
@@ -60,12 +65,24 @@ void th_examples_end(th_example_reader *reader);
 /* Reads the header at `first` and sets the reader's columns and delimiter, if it has several names, or one that is
  * enough. Returns false if memory runs out. */
 bool th_example_columns(th_example_reader *reader, const char *first);
+/* Sets the columns to names between commas, and the delimiter to the one that gives the row at `first` as many fields.
+ * Returns false if memory runs out. */
+bool th_example_name_columns(th_example_reader *reader, const char *first, const char *names);
 /* Returns the end of the row at `at`, before its line break. Sets *problem if a quotation mark is wrong: then it is the end
  * of the line. */
 const char *th_example_row_end(const th_example_reader *reader, const char *at, const char **problem);
 /* Returns the row of a table as an object with texts. Returns NULL and sets *problem for a wrong row; *problem is NULL if
  * memory ran out. The caller releases the object. */
 json_t *th_example_row(const th_example_reader *reader, const th_example_part *record, const char **problem);
+
+/* -- sentences.c: a word and its label in each line, as CoNLL has them -- */
+
+/* Returns the end of the sentence at `at`, before the empty line. */
+const char *th_example_sentence_end(const char *at, const char *end);
+/* Returns an object with two arrays of texts: the first and the last column of each line. Columns are separated by tabs, or
+ * by spaces if the line has no tab. Returns NULL and sets *problem as th_example_row does. */
+json_t *th_example_sentence(const th_example_part *record, const char *word_name, const char *label_name,
+                            const char **problem);
 
 /* -- faults.c: the kinds of faults in a text -- */
 

@@ -133,7 +133,7 @@ static bool next_value(th_example_reader *r, th_example_part *record)
     return is_open;
 }
 
-/* -- both -- */
+/* -- tables and sentences -- */
 
 /* Skips empty lines of a table. A tab may be a delimiter. */
 static void skip_blank_lines(th_example_reader *r)
@@ -145,16 +145,59 @@ static void skip_blank_lines(th_example_reader *r)
     r->at = at == r->end ? at : r->at;
 }
 
-bool th_examples_begin(th_example_reader *r, const char *text, size_t bytes)
+/* Finds the next sentence. CoNLL's marks of documents are left out. */
+static bool next_sentence(th_example_reader *r, th_example_part *record)
+{
+    static const char mark[] = "-DOCSTART-";
+    while (r->at < r->end) {
+        const char *begin = r->at;
+        r->at = th_example_sentence_end(begin, r->end);
+        if (r->at == begin) { /* an empty line */
+            r->at = end_of_line(begin, r->end);
+            r->at += r->at < r->end;
+            continue;
+        }
+        *record = (th_example_part){.text = begin, .bytes = (size_t)(r->at - begin), .line = line_of(r, begin)};
+        if (record->bytes < sizeof mark - 1 || memcmp(begin, mark, sizeof mark - 1) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* -- all -- */
+
+/* Sets the reader to the beginning. Returns the first character that is not white space. */
+static const char *begin_text(th_example_reader *r, const char *text, size_t bytes)
 {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     *r = (th_example_reader){.at = text + mark, .counted = text, .end = text + bytes, .line = 1};
-    const char *first = th_json_skip_space(r->at, r->end);
+    return th_json_skip_space(r->at, r->end);
+}
+
+bool th_examples_begin(th_example_reader *r, const char *text, size_t bytes)
+{
+    const char *first = begin_text(r, text, bytes);
     return first == r->end || *first == '{' || *first == '[' || th_example_columns(r, first);
+}
+
+bool th_examples_begin_table(th_example_reader *r, const char *text, size_t bytes, const char *columns)
+{
+    (void)begin_text(r, text, bytes);
+    skip_blank_lines(r);
+    return th_example_name_columns(r, r->at, columns);
+}
+
+bool th_examples_begin_words(th_example_reader *r, const char *text, size_t bytes)
+{
+    const char *first = begin_text(r, text, bytes);
+    r->sentences = first < r->end && *first != '{' && *first != '[';
+    return true;
 }
 
 bool th_examples_next(th_example_reader *r, th_example_part *record)
 {
+    if (r->sentences)
+        return next_sentence(r, record);
     if (r->columns == NULL)
         return next_value(r, record);
     skip_blank_lines(r);

@@ -145,12 +145,13 @@ json_t *th_example_row(const th_example_reader *r, const th_example_part *row, c
     return object;
 }
 
-/* -- the header -- */
+/* -- names and the delimiter -- */
+
+static const char delimiters[] = ",\t;|";
 
 /* Returns the delimiter that the line has most often; 0: none. */
 static char find_delimiter(const char *at, const char *end)
 {
-    static const char delimiters[] = ",\t;|";
     size_t count[sizeof delimiters] = {0}, best = sizeof delimiters - 1;
     for (; !ends_row(at, end); at++)
         for (size_t i = 0; i + 1 < sizeof delimiters; i++)
@@ -219,4 +220,35 @@ bool th_example_columns(th_example_reader *r, const char *first)
     }
     json_decref(names);
     return complete;
+}
+
+/* Returns how many fields the row at `at` has with a delimiter. */
+static size_t count_fields(const th_example_reader *r, const char *at, char delimiter)
+{
+    const th_example_reader reader = {.end = r->end, .delimiter = delimiter};
+    table_field field = {.text = NULL};
+    size_t count = 0;
+    do {
+        read_field(&reader, at, &field);
+        at = field.end + 1;
+        count++;
+    } while (field.problem == NULL && !ends_row(field.end, r->end));
+    return count;
+}
+
+bool th_example_name_columns(th_example_reader *r, const char *first, const char *names)
+{
+    const th_example_part header = {.text = names, .bytes = strlen(names)};
+    const th_example_reader list = {.end = names + header.bytes, .delimiter = ','};
+    const char *problem;
+    r->columns = read_row(&list, &header, &problem);
+    if (r->columns == NULL || !make_names_plain(r->columns))
+        return false;
+    r->delimiter = delimiters[0];
+    for (const char *d = delimiters; *d; d++)
+        if (count_fields(r, first, *d) == json_array_size(r->columns)) {
+            r->delimiter = *d;
+            break;
+        }
+    return true;
 }

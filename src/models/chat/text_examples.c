@@ -240,19 +240,29 @@ static th_status add_example(th_example_collection *c, const json_t *object)
 
 /* -- all examples -- */
 
+/* Returns a sentence with the members that add_words finds. */
+static json_t *read_sentence(const th_example_collection *c, const th_example_part *record, const char **problem)
+{
+    const th_text_example_options *o = c->options;
+    return th_example_sentence(record, o->text[0] ? o->text[0] : word_names[0],
+                               o->label ? o->label : label_names[TH_EXAMPLES_WORDS][0], problem);
+}
+
 static th_status add_record(th_example_collection *c, const th_example_reader *reader, const th_example_part *record)
 {
     const th_json_source json = {c->ctx, operation, c->source};
     const th_json_limits limits = {.bytes = TH_MAX_EXAMPLE, .depth = TH_EXAMPLE_DEPTH};
     const char *problem = record->problem;
-    json_t *object = problem           ? NULL
-                     : reader->columns ? th_example_row(reader, record, &problem)
-                                       : th_json_read(&json, record->text, record->bytes, &limits);
+    const bool is_json = reader->columns == NULL && !reader->sentences;
+    json_t *object = problem             ? NULL
+                     : reader->columns   ? th_example_row(reader, record, &problem)
+                     : reader->sentences ? read_sentence(c, record, &problem)
+                                         : th_json_read(&json, record->text, record->bytes, &limits);
     th_status status;
     if (problem)
         status = refuse(c, problem);
     else if (object == NULL)
-        status = reader->columns ? fail_memory(c) : th_error_code(c->ctx);
+        status = is_json ? th_error_code(c->ctx) : fail_memory(c);
     else if (!json_is_object(object))
         status = refuse(c, "the example is not a JSON object, such as {\"text\": \"...\", \"label\": \"...\"}");
     else
@@ -305,8 +315,13 @@ th_status th_text_examples_read(th_context *ctx, const char *text, size_t bytes,
     th_example_collection c = {.ctx = ctx, .options = &given};
     *data = (th_text_examples){.count = 0};
     name = name ? name : "the text";
-    if (!th_examples_begin(&reader, text, bytes))
+    const bool begun = given.kind == TH_EXAMPLES_WORDS ? th_examples_begin_words(&reader, text, bytes)
+                       : given.columns                 ? th_examples_begin_table(&reader, text, bytes, given.columns)
+                                                       : th_examples_begin(&reader, text, bytes);
+    if (!begun) {
+        th_examples_end(&reader);
         return fail_memory(&c);
+    }
     th_status status = add_records(&c, &reader, name);
     th_examples_end(&reader);
     if (status == TH_OK)

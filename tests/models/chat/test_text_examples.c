@@ -102,7 +102,32 @@ START_TEST(words_with_labels)
     check(&words, "{\"tokens\": [\"Ada\", \"wrote\"], \"ner_tags\": [\"B-PER\", \"O\"]}", "Ada|wrote[0 B-PER][1 O]\n");
     refused(&words, "{\"tokens\": [\"Ada\", \"wrote\"], \"ner_tags\": [\"O\"]}", "not as many labels as words");
     refused(&words, "{\"tokens\": [], \"ner_tags\": []}", "the words are not an array with texts");
-    refused(&words, "tokens,tags\na,b\n", "the words are not an array with texts");
+    refused(&words, "tokens,tags\na,b\n", "a line has one column; sentences have a word and its label");
+    refused(&words, "[{\"tokens\": \"a\", \"tags\": \"b\"}]", "the words are not an array with texts");
+}
+END_TEST
+
+START_TEST(sentences)
+{
+    check(&words,
+          "\xef\xbb\xbf"
+          "Ada\tB-PER\r\nwrote\tO\r\n\r\nYes\tO\n\t\n",
+          "Ada|wrote[0 B-PER][1 O]\nYes[1 O]\n");
+    check(&words, "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\n# NN B-NP O \n\n\n", "EU|#[0 B-ORG][1 O]\n");
+    check(&words, "# sent_id = 1\n1.5\tNUM\n\n", "1.5[0 NUM]\n");
+    refused(&words, "a\tO\n\nb\nc\tO\n", "line 3: a line has one column");
+    refused(&words, "\tO\n", "line 1: the word is empty");
+    refused(&words, "caf\xe9\tO\n", "a word or its label is not UTF-8");
+}
+END_TEST
+
+START_TEST(tables_without_a_header)
+{
+    const th_text_example_options named = {.kind = TH_EXAMPLES_SCORES, .columns = ",Score,text"};
+    check(&named, "1\t2.5\ta, b, c, d\r\n2\t-1\te\r\n", "a, b, c, d:2.5\ne:-1\n");
+    check(&named, "\n1,2.5,\"a, \"\"b\"\"\"\n", "a, \"b\":2.5\n");
+    refused(&named, "1,2.5\n", "the row has fewer fields than the header");
+    refused(&named, "", "data has no examples");
 }
 END_TEST
 
@@ -160,6 +185,8 @@ int main(void)
     tcase_add_test(tests, labels_of_a_model);
     tcase_add_test(tests, scores_are_numbers);
     tcase_add_test(tests, words_with_labels);
+    tcase_add_test(tests, sentences);
+    tcase_add_test(tests, tables_without_a_header);
     tcase_add_test(tests, names_of_columns);
     tcase_add_test(tests, faults_are_counted);
     tcase_add_test(tests, wrong_arguments);
