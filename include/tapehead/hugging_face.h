@@ -1,8 +1,7 @@
 /* Reads and writes models in the format of Hugging Face transformers: a folder with config.json, which describes the
- * model, and model.safetensors, its weights. Models of 19 families (docs/families.md) become th_language_model: GPT-2,
- * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ModernBERT
- * and others. A language model with the options of
- * a family is written so that
+ * model, and model.safetensors, its weights. Models of 20 families (docs/families.md) become th_language_model: GPT-2,
+ * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ModernBERT,
+ * MPNet and others. A language model with the options of a family is written so that
  *
  *     transformers.AutoModelForCausalLM.from_pretrained(folder)
  *

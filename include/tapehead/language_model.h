@@ -80,6 +80,10 @@ typedef struct th_language_model_options {
     int64_t token_types;                /* rows of type_embedding, which adds a row for each token's type (BERT);
                                            0: none */
     bool input_norm;                    /* a norm of the blocks' kind normalizes the embeddings (BERT) */
+    int64_t relative_buckets;           /* rows of relative_bias, which adds a number to each score that depends on the
+                                           distance of query and key (T5, MPNet); 0: none */
+    int64_t relative_distance;          /* from which all distances have one bucket; 0: 128, or twice the buckets if
+                                           there are more than 128 */
     double dropout;                     /* in training, on the embedding and at the end of every branch; 0 <= p < 1 */
     double embedding_dropout;           /* on the embedding only; 0: dropout */
     double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
@@ -129,13 +133,22 @@ typedef struct th_language_model_options {
  * Its targets are the tokens behind masks, and TH_IGNORE elsewhere. With no_classifier it is the encoder of a sentence
  * embedding. With a head it is a classifier: the head's logits replace the vocabulary's logits.
  *
+ * With relative_buckets = N, self-attention of all layers adds relative_bias[bucket][head] to its scores (Raffel et al.
+ * 2020). A key at distance d before the query has bucket
+ *
+ *   d                                                               if d < N / 2
+ *   min(N - 1, N/2 + floor(N/2 log(d / (N/2)) / log(D / (N/2))))    otherwise, with relative_distance = D
+ *
+ * In a bidirectional model, N / 2 buckets are for earlier keys, and the others, in the same order, for later keys. Such a
+ * model has no cache.
+ *
  * The row of a pair is h(p, t) = p V + t if V^2 < R, so that no pairs share a row. Otherwise it is a hash, ((36313 t) xor
  * (27191 p)) mod (R - 1) (modded-nanogpt). Tokens without a previous token have row R - 1: a token at position 0, and
  * without a cache the first token of the tensor.
  *
  * Parameters: embedding.weight (V, E), bigram_embedding.weight (R, E), position.weight (first_position + length, E) (learned
  * positions),
- * type_embedding.weight (token_types, E), input_norm.weight and input_norm.bias, layers.0 ... (blocks), norm.weight and
+ * type_embedding.weight (token_types, E), relative_bias (N, H), input_norm.weight and input_norm.bias, layers.0 ... (blocks), norm.weight and
  * norm.bias (pre-norm only, because post-norm blocks end with a norm), transform.weight (E, E), transform.bias,
  * transform_norm.weight and transform_norm.bias (classifier_transform; no biases with
  * block.no_bias), classifier.weight (V, E) (untied),

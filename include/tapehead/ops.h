@@ -369,8 +369,8 @@ typedef struct th_mask {
     /* int32/int64 (T) or (B, T), for self-attention: the number of each token's document. Tokens that are next to each
      * other and have the same number are one document; queries see only keys of their own. So several documents share a
      * sequence. Outputs and gradients of q, k and v have the bits of separate sequences, fused or composed, in every
-     * precision, and no pair of two documents is multiplied. Documents combine with causal order, the window and ALiBi,
-     * but not with the other tensors. For scores (T, T): (T). With grouped heads and q (H, T, D): (T). */
+     * precision, and no pair of two documents is multiplied. Documents combine with causal order, the window, ALiBi and
+     * additive, but not with the other tensors. For scores (T, T): (T). With grouped heads and q (H, T, D): (T). */
     th_tensor *documents;
     /* bool, broadcast to the scores (B, H, T, S): true is visible. */
     th_tensor *keep;

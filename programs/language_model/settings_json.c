@@ -72,6 +72,8 @@ const program_option derived_settings[] = {
     {"model.bidirectional", .flag = &MODEL.bidirectional},
     {"model.token_types", OTHER_SIZE(token_types)},
     {"model.input_norm", .flag = &MODEL.input_norm},
+    {"model.relative_buckets", OTHER_SIZE(relative_buckets)},
+    {"model.relative_distance", OTHER_SIZE(relative_distance)},
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
     {"model.embedding_scale", REAL(embedding_scale)},

@@ -99,6 +99,7 @@ ROBERTA = BERT | dict(model_type="roberta", pad_token_id=1)  # positions begin b
 DISTILBERT = dict(model_type="distilbert", vocab_size=61, dim=32, hidden_dim=44, n_layers=3, n_heads=4)
 DISTILBERT |= dict(max_position_embeddings=24, pad_token_id=None)
 MODERNBERT = BERT | dict(model_type="modernbert", num_hidden_layers=4, local_attention=6)
+MPNET = BERT | dict(model_type="mpnet", pad_token_id=1, max_position_embeddings=26)
 PLAIN = dict(plain=True)  # the model without a classifier
 WINDOWS = dict(use_sliding_window=True, sliding_window=5)
 TYPES = dict(layer_types=["full_attention", "sliding_attention", "full_attention"])
@@ -197,6 +198,9 @@ MODELS |= {
     | dict(num_hidden_layers=3, layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     | dict(local_attention=3),
     "modernbert without windows, plain": MODERNBERT | PLAIN | dict(layer_types=["full_attention"] * 4),
+    "mpnet": MPNET,
+    "mpnet eps, long": MPNET | dict(layer_norm_eps=1e-3, max_position_embeddings=402, hidden_dropout_prob=0.3),
+    "mpnet plain": MPNET | PLAIN,
     "qwen3 plain": QWEN3 | PLAIN,
     "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),
 }
@@ -212,13 +216,13 @@ def model_type(config):
 
 def automatic(kind):
     """Returns transformers' class of language models: a masked language model for an encoder."""
-    encoder = kind.endswith(("bert", "roberta"))
+    encoder = kind.endswith(("bert", "roberta", "mpnet"))
     return transformers.AutoModelForMaskedLM if encoder else transformers.AutoModelForCausalLM
 
 
 def usual_options(kind, plain):
     """Returns options of transformers' models. Only eager attention has soft caps; plain models are without poolers."""
-    pooler = dict(add_pooling_layer=False) if plain and kind in ("bert", "roberta", "xlm-roberta") else {}
+    pooler = dict(add_pooling_layer=False) if plain and kind in ("bert", "mpnet", "roberta", "xlm-roberta") else {}
     return dict(attn_implementation="eager") | pooler
 
 
@@ -299,7 +303,7 @@ BERT_NAMES = {
     "transform.LayerNorm": "transform_norm.",
     "decoder": "classifier.",
 }
-OTHER_ENCODER_NAMES = [  # of RoBERTa, DistilBERT and ModernBERT
+OTHER_ENCODER_NAMES = [  # of RoBERTa, DistilBERT, ModernBERT and MPNet
     (r"^lm_head\.decoder\.", "embedding."),
     (r"^(lm_head\.dense|vocab_transform|head\.dense)\.", "transform."),
     (r"^(lm_head\.layer_norm|vocab_layer_norm|head\.norm)\.", "transform_norm."),
@@ -314,15 +318,19 @@ OTHER_ENCODER_NAMES = [  # of RoBERTa, DistilBERT and ModernBERT
     (r"\.(output_layer_norm|mlp_norm)\.", ".norm2."),
     (r"\.ffn\.lin([12])\.", r".linear\1."),
     (r"\.mlp\.Wo\.", ".linear2."),
+    (r"^mpnet\.encoder\.relative_attention_bias\.weight$", "relative_bias"),
+    (r"\.attention\.attn\.([qkv])\.", r".self_attn.\1_proj."),
+    (r"\.attention\.attn\.o\.", ".self_attn.out_proj."),
+    (r"\.attention\.LayerNorm\.", ".norm1."),
 ]
 
 RENAMED = [
     (r"^(bert\.pooler\.dense|classifier\.dense|pre_classifier)\.", "head.transform."),
     (r"^(classifier\.out_proj|classifier|qa_outputs)\.", "head.output."),
     *OTHER_ENCODER_NAMES,
-    (r"^(bert|roberta)\.encoder\.layer\.", "layers."),
-    (r"^\w*bert\w*\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
-    (r"^\w*bert\w*\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
+    (r"^(bert|roberta|mpnet)\.encoder\.layer\.", "layers."),
+    (r"^\w*(?:bert|mpnet)\w*\.embeddings\.(word_embeddings|LayerNorm)\.", lambda found: BERT_NAMES[found[1]]),
+    (r"^\w*(?:bert|mpnet)\w*\.embeddings\.(position|token_type)_embeddings\.", lambda found: BERT_NAMES[found[1]]),
     (r"^cls\.predictions\.(transform\.dense|transform\.LayerNorm|decoder)\.", lambda found: BERT_NAMES[found[1]]),
     (r"\.attention\.self\.(.)(uery|ey|alue)\.", r".self_attn.\1_proj."),
     (r"\.attention\.output\.dense\.", ".self_attn.out_proj."),
@@ -403,15 +411,22 @@ def in_our_names(tensors, model):
 # -- importing from transformers and exporting to it --
 
 
+def random_tokens(config, *shape):
+    """Returns random tokens. None is padding, which has no position in these families."""
+    tokens = torch.randint(config.vocab_size, shape)
+    if config.model_type.endswith(("roberta", "mpnet")):
+        tokens[tokens == config.pad_token_id] = 0
+    return tokens
+
+
 def compare_pretrained(c, folder, model, dtype, title, *export):
     """Compares our results for the model in folder with those of `model`, which has the same values, in dtype. export: a
     folder, and possibly the family."""
     config = model.config
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
     dynamic = (getattr(config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
-    tokens = torch.randint(config.vocab_size, (3, 17 if dynamic else min(17, config.max_position_embeddings)))
-    if config.model_type.endswith("roberta"):  # other tokens than padding, which has no position
-        tokens[tokens == config.pad_token_id] -= 1
+    most = 300 if config.model_type == "mpnet" else 17  # distances from 128 on have one bias
+    tokens = random_tokens(config, 3, 17 if dynamic else min(most, config.max_position_embeddings - 2))
     targets = torch.randint(min(config.vocab_size, config.hidden_size), tokens.shape)
     model = model.to(getattr(torch, dtype))
     model.zero_grad()
@@ -687,10 +702,8 @@ def compare_head(c, folder, kind, model, dtype, automatic):
     config = model.config
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
     model = model.to(getattr(torch, dtype))
-    tokens, lengths = torch.randint(config.vocab_size, (3, 11)), torch.tensor([11, 4, 7])
+    tokens, lengths = random_tokens(config, 3, 11), torch.tensor([11, 4, 7])
     mask = torch.arange(11) < lengths[:, None]
-    if config.model_type.endswith("roberta"):  # other tokens than padding, which has no position
-        tokens[tokens == config.pad_token_id] += 1
     types = {}
     if hasattr(config, "type_vocab_size"):
         types = dict(token_type_ids=torch.randint(config.type_vocab_size, tokens.shape))
@@ -739,7 +752,7 @@ def compare_head(c, folder, kind, model, dtype, automatic):
 
 
 def compare_heads(c, folder):
-    for family in ("bert", "roberta", "xlm-roberta", "distilbert", "modernbert"):
+    for family in ("bert", "roberta", "xlm-roberta", "distilbert", "modernbert", "mpnet"):
         for kind, (automatic, fields) in HEADS.items():
             config = {key: value for key, value in (MODELS[family] | fields).items() if key != "model_type"}
             torch.manual_seed(len(kind))
@@ -843,8 +856,9 @@ SMALL |= {
     "distilbert": dict(model_type="distilbert", vocab_size=13, dim=8, hidden_dim=12, n_layers=2, n_heads=4)
     | dict(max_position_embeddings=9, pad_token_id=None),
     "modernbert": OTHERS | dict(model_type="modernbert", local_attention=4),
+    "mpnet": OTHERS | dict(model_type="mpnet", pad_token_id=1, max_position_embeddings=11),
 }
-for name in ("gpt_neox", "bert", "roberta", "modernbert"):
+for name in ("gpt_neox", "bert", "roberta", "modernbert", "mpnet"):
     for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
         del SMALL[name][key]
 
@@ -862,6 +876,8 @@ def fixtures(folder):
             saved.save_pretrained(folder / kind, max_shard_size="2KB" if kind != name else "1GB")
             model = model.double()
             tokens = torch.arange(16).view(2, 8) * 5 % 13
+            if name == "mpnet":
+                tokens[tokens == 1] = 0  # not padding, which has no position
             targets = torch.arange(16).view(2, 8) * 7 % 13
             with all_in("float64", model):
                 logits = model(tokens).logits

@@ -11,6 +11,7 @@
 #include "nn/layers.h"
 #include "nn/packed_rows.h"
 #include "nn/positions.h"
+#include "nn/relative_bias.h"
 #include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "ops/shared/rotary_scaling.h"
@@ -25,6 +26,7 @@ typedef struct language_model {
     th_module *input_norm;                 /* or NULL */
     th_module *norm;                       /* NULL after post-norm blocks */
     th_module *transform, *transform_norm; /* or NULL */
+    th_tensor *relative_bias;              /* (relative_buckets, H), or NULL */
     th_tensor *classifier;                 /* (V, E): the embedding's weight unless untied; NULL: none */
     th_tensor *classifier_bias;            /* (V), or NULL */
     th_module *head;                       /* or NULL */
@@ -86,6 +88,9 @@ static th_status check_hidden_options(const language_model *l, th_tensor *tokens
     if (l->options.bidirectional && given->cache)
         return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type,
                        "a bidirectional model attends to later tokens, so it has no cache and generates no text");
+    if (l->relative_bias && given->cache)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type,
+                       "a model with .relative_buckets has no cache: its biases are those of whole sequences");
     if (given->types && l->type_embedding == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type, "the model has no types: .token_types is 0");
     return th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately") ? TH_OK
@@ -107,16 +112,26 @@ static th_tensor *embed(const language_model *l, th_tensor *tokens, const th_lan
     return l->input_norm ? th_module_forward(l->input_norm, x) : x;
 }
 
+/* Returns the biases of the scores (H, T, T), or NULL. A document has the biases of its first tokens, because they
+ * depend on distances only. */
+static th_tensor *biases_of_scores(const language_model *l, th_tensor *tokens)
+{
+    const th_relative_buckets buckets = {l->options.relative_buckets, l->options.relative_distance,
+                                         l->options.bidirectional};
+    return l->relative_bias ? th_relative_bias(l->base.ctx, l->relative_bias, &buckets, th_size(tokens, 1)) : NULL;
+}
+
 /* Returns the hidden states: (B, T) -> (B, T, E). */
 static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
                                 const th_language_model_logits_options *given)
 {
-    const th_mask mask = {.causal = l->options.bidirectional ? TH_CAUSAL_NONE : TH_CAUSAL_TOP_LEFT,
-                          .positions = given->cache ? given->positions : NULL,
-                          .valid_lengths = given->lengths,
-                          .documents = given->documents};
+    th_mask mask = {.causal = l->options.bidirectional ? TH_CAUSAL_NONE : TH_CAUSAL_TOP_LEFT,
+                    .positions = given->cache ? given->positions : NULL,
+                    .valid_lengths = given->lengths,
+                    .documents = given->documents};
     if (check_hidden_options(l, tokens, given) != TH_OK)
         return NULL;
+    mask.additive = biases_of_scores(l, tokens);
     th_tensor *x = embed(l, tokens, given);
     if (x)
         th_set_axes(x, "BTE");
@@ -217,6 +232,7 @@ static const th_module_option model_options[] = {TH_MODULE_INTEGER(language_mode
                                                  TH_MODULE_REAL(language_model, options.embedding_dropout),
                                                  TH_MODULE_REAL(language_model, options.embedding_scale),
                                                  TH_MODULE_FLAG(language_model, options.bidirectional),
+                                                 TH_MODULE_INTEGER(language_model, options.relative_distance),
                                                  TH_MODULE_FLAG(language_model, options.embedding_norm),
                                                  TH_MODULE_REAL(language_model, options.logit_divisor),
                                                  TH_MODULE_REAL(language_model, options.logit_soft_cap),
@@ -329,6 +345,21 @@ static th_status check_numbers(th_context *ctx, const th_language_model_options 
     return TH_OK;
 }
 
+/* Each side has at least two buckets, and the last one begins behind those of one distance. */
+static th_status check_relative_bias(th_context *ctx, const th_language_model_options *o)
+{
+    const int64_t sides = o->bidirectional ? 2 : 1;
+    if (o->relative_buckets != 0 && (o->relative_buckets < 2 * sides || o->relative_buckets % sides != 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "relative_buckets = %lld must be 0 for none, or at least %d, and even in a bidirectional model",
+                       (long long)o->relative_buckets, (int)(2 * sides));
+    if (o->relative_distance != 0 && o->relative_distance <= o->relative_buckets / sides / 2)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "relative_distance = %lld must be more than %lld, the distances with a bucket each",
+                       (long long)o->relative_distance, (long long)(o->relative_buckets / sides / 2));
+    return TH_OK;
+}
+
 static th_status check_options(th_context *ctx, const th_language_model_options *o)
 {
     static const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
@@ -372,6 +403,8 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->token_types < 0)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "token_types = %lld must be positive, or 0 for none",
                        (long long)o->token_types);
+    if (check_relative_bias(ctx, o) != TH_OK)
+        return ctx->error;
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
@@ -392,6 +425,8 @@ static th_status initialize_weights(const language_model *l)
         (l->options.positions == TH_POSITIONS_LEARNED && th_draw_weight(l->positions.table, embedding) != TH_OK))
         return l->base.ctx->error;
     if (l->type_embedding && th_draw_weight(th_module_find_parameter(l->type_embedding, "weight"), embedding) != TH_OK)
+        return l->base.ctx->error;
+    if (l->relative_bias && th_draw_weight(l->relative_bias, embedding) != TH_OK)
         return l->base.ctx->error;
     if (l->bigram_embedding && th_fill(th_module_find_parameter(l->bigram_embedding, "weight"), 0) != TH_OK)
         return l->base.ctx->error;
@@ -439,6 +474,8 @@ static void fill_defaults(th_language_model_options *o)
         o->block.dropout = o->dropout;
     if (o->embedding_dropout == 0)
         o->embedding_dropout = o->dropout;
+    if (o->relative_buckets > 0 && o->relative_distance == 0)
+        o->relative_distance = o->relative_buckets > 128 ? 2 * o->relative_buckets : 128;
     if (o->initialization.embedding_deviation == 0)
         o->initialization.embedding_deviation = 0.02;
     if (o->initialization.deviation == 0 && !o->initialization.uniform)
@@ -506,6 +543,8 @@ static void add_members(language_model *l)
         l->type_embedding = th_module_add(&l->base, "type_embedding", th_embedding_new(ctx, o->token_types, o->width));
     if (o->input_norm)
         l->input_norm = th_module_add(&l->base, "input_norm", th_block_norm_new(ctx, o->width, &o->block));
+    if (o->relative_buckets > 0)
+        l->relative_bias = th_module_add_parameter(&l->base, "relative_bias", TH_SHAPE(o->relative_buckets, o->heads));
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
     add_blocks(l);
     if (!o->block.post_norm)

@@ -143,6 +143,8 @@ static const th_sample masked_softmax_samples[] = {
     {"documents, causal, heads between", &causal_documents, INPUTS, {REAL(2, 2, 5, 5), LENGTHS(0, 2, 5)}, 0},
     {"everything", &causal_window, INPUTS,
      .input = {REAL(2, 2, 3, 4), INTEGERS(2, 5, 2), KEEP(2, 1, 3, 4), REAL(2, 3, 4), TH_ABSENT}},
+    {"documents, additive broadcast", &documents, INPUTS,
+     .input = {REAL(2, 2, 5, 5), INTEGERS(0, 2, 2, 5), TH_ABSENT, REAL(2, 5, 5), TH_ABSENT}},
     {.name = NULL},
 };
 

@@ -157,6 +157,7 @@ static void clear_unused_gradients(const th_call *call)
 static void attention_backward(const th_call *call)
 {
     const th_attention_plan *p = call->plan;
+    const th_attention_attributes *attributes = call->attributes;
     th_attention a = p->attention;
     a.add_q = call->add[Q];
     a.add_k = call->add[K];
@@ -164,6 +165,11 @@ static void attention_backward(const th_call *call)
     a.add_additive = call->add[ADDITIVE];
     a.add_alibi = call->add[ALIBI];
     clear_unused_gradients(call);
+    if (attributes->rules.documents && call->input_gradient[ADDITIVE].given) { /* each document adds its pairs */
+        if (!call->add[ADDITIVE])
+            th_fill_array(call->ctx, &call->input_gradient[ADDITIVE], 0);
+        a.add_additive = true;
+    }
     th_attention_run(call, &a, th_attention_backward, th_call_scratch(call, p->workspace));
 }
 
@@ -235,6 +241,12 @@ static const th_sample attention_samples[] = {
     {"everything", &all_of_it, INPUTS,
      .input = {REAL(2, 4, 3, 2), REAL(2, 2, 5, 2), REAL(2, 2, 5, 3), INTEGERS(3, 6, 2), KEEP(2, 1, 1, 5), REAL(4, 3, 1),
                INTEGERS(0, 6, 2, 3), REAL(4)}},
+    {"documents, additive", &documents, INPUTS,
+     .input = {REAL(2, 2, 5, 2), REAL(2, 2, 5, 2), REAL(2, 2, 5, 3), INTEGERS(0, 2, 2, 5), TH_ABSENT, REAL(2, 5, 5),
+               TH_ABSENT, TH_ABSENT}},
+    {"documents of all examples, additive of each key", &causal_documents, INPUTS,
+     .input = {REAL(2, 4, 5, 2), REAL(2, 2, 5, 2), REAL(2, 2, 5, 3), INTEGERS(0, 2, 5), TH_ABSENT, REAL(2, 1, 1, 5),
+               TH_ABSENT, REAL(4)}},
     {.name = NULL},
 };
 

@@ -26,7 +26,7 @@
             true, true, true, true, 7, 8, 17, SCORES, 0.125, true, true, true, true                                    \
     }
 static const bool other[5] = {true, false, false, true};
-#define ENCODER true, true, true, {0}, true, 24, true
+#define ENCODER true, true, true, {0}, true, 24, true, 26, 27
 #define MULTIPLIERS 0.125, 0.25, 18, 21, true, 23, 19
 static const th_language_model_options every = {
     1,           2,     3,      14,    5,    TH_POSITIONS_NONE,          25, true, ENCODER,

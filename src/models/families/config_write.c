@@ -66,7 +66,7 @@ static void put_field(th_writer *w, const th_family_field *f, const th_language_
     case TH_FIELD_FALSE:
     case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
-    case TH_FIELD_ZERO:
+    case TH_FIELD_FIXED:
     case TH_FIELD_NULL: /* these are the defaults */
         break;
     }

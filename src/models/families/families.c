@@ -8,7 +8,7 @@ const th_family *const th_families[TH_FAMILIES] = {
     &th_family_gpt2,     &th_family_llama,       &th_family_mistral,    &th_family_qwen2,      &th_family_qwen3,
     &th_family_smollm3,  &th_family_phi3,        &th_family_olmo2,      &th_family_gemma2,     &th_family_gemma3,
     &th_family_gpt_neox, &th_family_phi,         &th_family_granite,    &th_family_minicpm,    &th_family_bert,
-    &th_family_roberta,  &th_family_xlm_roberta, &th_family_distilbert, &th_family_modernbert,
+    &th_family_roberta,  &th_family_xlm_roberta, &th_family_distilbert, &th_family_modernbert, &th_family_mpnet,
 };
 
 const th_family *th_family_find(const char *model_type)

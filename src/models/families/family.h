@@ -56,7 +56,7 @@ typedef enum th_field_kind {
     TH_FIELD_FALSE,          /* a flag that must be false; it has no member */
     TH_FIELD_TRUE,           /* a flag that must be true; it has no member */
     TH_FIELD_NAME,           /* a string that must be `name`; it has no member */
-    TH_FIELD_ZERO,           /* a number that must be 0; it has no member */
+    TH_FIELD_FIXED,          /* a number that must be the default value; it has no member */
     TH_FIELD_NULL            /* must be null; it has no member */
 } th_field_kind;
 
@@ -188,7 +188,7 @@ typedef struct th_family {
 
 /* All families in the order in which export tries them, and their number. */
 extern const th_family *const th_families[];
-enum { TH_FAMILIES = 19 };
+enum { TH_FAMILIES = 20 };
 
 /* Returns the family of a model_type, or NULL. */
 const th_family *th_family_find(const char *model_type);
@@ -206,7 +206,7 @@ extern const th_tensor_name th_llama_projections[], th_llama_tensors[], th_llama
 extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,
     th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox,
     th_family_phi, th_family_granite, th_family_minicpm, th_family_bert, th_family_roberta, th_family_xlm_roberta,
-    th_family_distilbert, th_family_modernbert;
+    th_family_distilbert, th_family_modernbert, th_family_mpnet;
 
 /* -- layers whose attention differs: windows, and layers without rotary positions (layers_read.c, layers_write.c) -- */
 

@@ -174,8 +174,8 @@ static void read_only_value(const th_config *c, const th_family_field *f)
         th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
     if (f->kind == TH_FIELD_NAME && strcmp(th_config_string(c, f->key, f->name), f->name) != 0)
         th_config_refuse(c, "\"%s\" has a value that is not supported", f->key);
-    if (f->kind == TH_FIELD_ZERO && th_config_number(c, f->key, 0) != 0)
-        th_config_refuse(c, "\"%s\" is not 0, which is not supported", f->key);
+    if (f->kind == TH_FIELD_FIXED && th_config_number(c, f->key, f->default_value) != f->default_value)
+        th_config_fail(c, "\"%s\" is not %g, which is not supported", f->key, f->default_value);
     if (f->kind == TH_FIELD_TRUE && !th_config_flag(c, f->key, true))
         th_config_refuse(c, "\"%s\" is false, which is not supported", f->key);
     if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
@@ -225,7 +225,7 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
     case TH_FIELD_FALSE:
     case TH_FIELD_TRUE:
     case TH_FIELD_NAME:
-    case TH_FIELD_ZERO:
+    case TH_FIELD_FIXED:
     case TH_FIELD_NULL:
         read_only_value(c, f);
         break;

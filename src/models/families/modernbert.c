@@ -47,8 +47,8 @@ static const th_family_field fields[] = {
     {"norm_eps", TH_EPS(block.eps), .default_value = 1e-5},
     {"decoder_bias", TH_FLAG(classifier_bias), .default_value = true},
     {"embedding_dropout", TH_RATE(embedding_dropout), .default_value = 0},
-    {"attention_dropout", .kind = TH_FIELD_ZERO}, /* it is applied to the result of attention too */
-    {"mlp_dropout", .kind = TH_FIELD_ZERO},
+    {"attention_dropout", .kind = TH_FIELD_FIXED}, /* it is applied to the result of attention too */
+    {"mlp_dropout", .kind = TH_FIELD_FIXED},
     {"hidden_activation", .kind = TH_FIELD_NAME, .name = "gelu"},
     {"classifier_activation", .kind = TH_FIELD_NAME, .name = "gelu"},
     {"norm_bias", .kind = TH_FIELD_FALSE},

@@ -109,6 +109,8 @@ static const member of_model[] = {
     MODEL(FLAG, bidirectional),
     MODEL(INTEGER, token_types),
     MODEL(FLAG, input_norm),
+    MODEL(INTEGER, relative_buckets),
+    MODEL(INTEGER, relative_distance),
     MODEL(REAL, embedding_scale),
     MODEL(INTEGER, bigram_rows),
     MODEL(FLAG, embedding_norm),

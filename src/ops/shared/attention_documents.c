@@ -31,11 +31,13 @@ th_attention th_attention_largest(const th_call *call, const th_attention *a)
     return largest;
 }
 
-/* Moves an operand to an example, and to the first row of a document. */
-static void move_to_document(const documents *d, th_attention_array *array, int64_t example, int64_t first)
+/* Moves an operand to an example, and to a row and a column: those where a document begins, or 0. */
+static void move_to_document(const documents *d, th_attention_array *array, int64_t example, int64_t row,
+                             int64_t column)
 {
     if (array->data)
-        array->data = (char *)array->data + (example * array->leading[0] + first * array->row) * d->size;
+        array->data =
+            (char *)array->data + (example * array->leading[0] + row * array->row + column * array->column) * d->size;
 }
 
 /* Returns the problem of one document. whole: the problem of all examples, or of one. */
@@ -48,9 +50,11 @@ static th_attention problem_of_document(const documents *d, const th_attention *
         &a.q_gradient, &a.k_gradient, &a.v_gradient};
     int64_t heads = 1;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        move_to_document(d, arrays[i], example, tokens.first);
-    move_to_document(d, &a.alibi, example, 0);
-    move_to_document(d, &a.alibi_gradient, example, 0);
+        move_to_document(d, arrays[i], example, tokens.first, 0);
+    move_to_document(d, &a.additive, example, tokens.first, tokens.first);
+    move_to_document(d, &a.additive_gradient, example, tokens.first, tokens.first);
+    move_to_document(d, &a.alibi, example, 0, 0);
+    move_to_document(d, &a.alibi_gradient, example, 0, 0);
     for (int i = 1; i < a.dims; i++)
         heads *= a.size[i];
     a.queries = a.keys = tokens.past - tokens.first;

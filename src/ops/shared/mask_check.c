@@ -42,9 +42,10 @@ static th_status check_documents(th_context *ctx, const char *operation, const t
 {
     const th_array *documents = &tensors[TH_MASK_VALID_LENGTHS];
     for (int i = 0; i < TH_MASK_INPUTS; i++)
-        if (rules->documents > 1 || (i != TH_MASK_VALID_LENGTHS && tensors[i].given))
+        if (rules->documents > 1 || (i != TH_MASK_VALID_LENGTHS && i != TH_MASK_ADDITIVE && tensors[i].given))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                           "the mask has documents and %s; documents combine with causal order, window and ALiBi only",
+                           "the mask has documents and %s; documents combine with causal order, window, ALiBi and "
+                           "additive only",
                            th_mask_names[i]);
     if (!th_is_index(documents->dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "documents is %s, but numbers of documents are int32 or int64",

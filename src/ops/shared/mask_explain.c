@@ -144,7 +144,7 @@ th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores,
     text[0] = '\0';
     explain_band(&q, &rules, tensors);
     for (int i = 0; i <= TH_MASK_ADDITIVE; i++)
-        if (tensors[i].given && !rules.documents)
+        if (tensors[i].given && !(i == TH_MASK_VALID_LENGTHS && rules.documents))
             explain_tensor(&q, tensors, i);
     if (rules.documents)
         explain_documents(&q, tensors);

@@ -145,7 +145,8 @@ START_TEST(refusals)
         {"{}", "it has no \"model_type\""},
         {"{\"model_type\": \"x\"}",
          "model type \"x\" is not supported; gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, "
-         "gemma3_text, gpt_neox, phi, granite, minicpm, bert, roberta, xlm-roberta, distilbert and modernbert are"},
+         "gemma3_text, gpt_neox, phi, granite, minicpm, bert, roberta, xlm-roberta, distilbert, "
+         "modernbert and mpnet are"},
     };
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         th_foreign_config read;

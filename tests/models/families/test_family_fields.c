@@ -8,9 +8,9 @@
 
 #include "hugging_face_folder.h"
 
-static const char *const types[] = {"gpt2",    "llama",   "mistral", "smollm3",     "qwen2",      "qwen3",
-                                    "phi3",    "olmo2",   "gemma2",  "gemma3_text", "gpt_neox",   "phi",
-                                    "granite", "minicpm", "bert",    "roberta",     "distilbert", "modernbert"};
+static const char *const types[] = {"gpt2",  "llama",   "mistral",     "smollm3",    "qwen2", "qwen3",   "phi3",
+                                    "olmo2", "gemma2",  "gemma3_text", "gpt_neox",   "phi",   "granite", "minicpm",
+                                    "bert",  "roberta", "distilbert",  "modernbert", "mpnet"};
 enum { TYPES = sizeof types / sizeof *types, DECODERS = 13 }; /* of which transformers has all but minicpm */
 
 /* -- options as text -- */
@@ -53,6 +53,8 @@ static const member members[] = {
     MEMBER('b', bidirectional),
     MEMBER('i', token_types),
     MEMBER('b', input_norm),
+    MEMBER('i', relative_buckets),
+    MEMBER('i', relative_distance),
     MEMBER('d', embedding_scale),
     MEMBER('d', logit_divisor),
     MEMBER('d', logit_soft_cap),
@@ -224,6 +226,7 @@ static const struct field {
     {"global_rope_theta", "777"},
     {"local_rope_theta", "777"},
     {"mlp_dropout", "0"},
+    {"relative_attention_num_buckets", "32"},
     {"is_causal", "true"},
     {"quantization_config", "{}"},
 };
@@ -426,9 +429,10 @@ END_TEST
 /* An embedding scale of 1 changes nothing. An option that a family lacks is an error with the family's title. */
 START_TEST(test_titles)
 {
-    static const char *const titles[] = {"GPT-2",   "Llama",   "Mistral", "SmolLM 3", "Qwen 2",     "Qwen 3",
-                                         "Phi-3",   "OLMo 2",  "Gemma 2", "Gemma 3",  "GPT-NeoX",   "Phi",
-                                         "Granite", "MiniCPM", "BERT",    "RoBERTa",  "DistilBERT", "ModernBERT"};
+    static const char *const titles[] = {"GPT-2",    "Llama",      "Mistral",    "SmolLM 3", "Qwen 2",
+                                         "Qwen 3",   "Phi-3",      "OLMo 2",     "Gemma 2",  "Gemma 3",
+                                         "GPT-NeoX", "Phi",        "Granite",    "MiniCPM",  "BERT",
+                                         "RoBERTa",  "DistilBERT", "ModernBERT", "MPNet"};
     char words[80];
     th_language_model_options o = {.vocabulary = 5, .length = 6, .width = 8, .heads = 2, .layers = 1};
     snprintf(words, sizeof words, "the family is %s, which does not support this model's ", titles[_i]);

@@ -187,7 +187,8 @@ static const struct {
 } families[] = {{"roberta", "Roberta", WIDTHS ", \"classifier_dropout\": 0.4", TH_TANH, 0.4},
                 {"xlm-roberta", "XLMRoberta", WIDTHS, TH_TANH, 0.1},
                 {"distilbert", "DistilBert", SIZES ", \"dim\": 8, \"n_heads\": 2, \"hidden_dim\": 12", TH_RELU, 0.2},
-                {"modernbert", "ModernBert", WIDTHS ", \"classifier_pooling\": \"mean\"", TH_GELU, 0}};
+                {"modernbert", "ModernBert", WIDTHS ", \"classifier_pooling\": \"mean\"", TH_GELU, 0},
+                {"mpnet", "MPNet", WIDTHS, TH_TANH, 0.1}};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static th_language_model_options family_options(int family, const char *architecture)

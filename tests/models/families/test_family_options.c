@@ -345,6 +345,8 @@ static const struct row {
      "vocab_projector.weight", NULL, -1, 1e4, 1e4},
     {"modernbert", "ModernBertForMaskedLM", "ModernBERT", "model.", "model.embeddings.tok_embeddings.weight",
      "decoder.weight", NULL, 50282, 160000, 1e4},
+    {"mpnet", "MPNetForMaskedLM", "MPNet", "mpnet.", "mpnet.embeddings.word_embeddings.weight",
+     "lm_head.decoder.weight", NULL, 2, 1e4, 1e4},
 };
 
 static bool same_text(const char *a, const char *b)
@@ -376,7 +378,7 @@ START_TEST(rows_of_families)
     ck_assert_ptr_null(th_family_find("gpt"));
     th_family_list(list, sizeof list);
     ck_assert_str_eq(list, "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox, "
-                           "phi, granite, minicpm, bert, roberta, xlm-roberta, distilbert and modernbert");
+                           "phi, granite, minicpm, bert, roberta, xlm-roberta, distilbert, modernbert and mpnet");
 }
 END_TEST
 

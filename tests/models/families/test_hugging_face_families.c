@@ -147,6 +147,9 @@ START_TEST(test_options_of_families)
     ck_assert_str_eq(others_of(&o), "01101");
     ck_assert(o.block.scores.window == 0 && o.block.scores.rotary_base == 160000 && o.other_scores.window == 5 &&
               o.other_scores.rotary_base == 7 && o.block.no_first_norm && o.block.no_bias && o.block.gated);
+    o = read_options("mpnet", "\"max_position_embeddings\": 514, \"pad_token_id\": 7, \"layer_norm_eps\": 1e-5");
+    ck_assert(o.first_position == 2 && o.length == 512 && o.token_types == 0 && o.relative_buckets == 32 &&
+              o.relative_distance == 128 && o.bidirectional && o.no_classifier && o.vocabulary == 30527);
     o = read_options("qwen3", "\"architectures\": [\"Qwen3Model\"]");
     ck_assert(o.no_classifier && !o.untied && !o.bidirectional);
     o = read_options("gpt2", "\"scale_attn_by_inverse_layer_idx\": true, \"scale_attn_weights\": false");
@@ -286,6 +289,7 @@ START_TEST(test_refused_fields)
         {"distilbert", "\"dim\": 12, \"hidden_size\": 24", "\"hidden_size\" contradicts"},
         {"modernbert", "\"norm_bias\": true", "\"norm_bias\" is true"},
         {"modernbert", "\"mlp_dropout\": 0.1", "\"mlp_dropout\" is not 0"},
+        {"mpnet", "\"relative_attention_num_buckets\": 64", "\"relative_attention_num_buckets\" is not 32"},
         {"modernbert", "\"classifier_activation\": \"silu\"", "\"classifier_activation\" has a value"},
         {"modernbert", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}", "\"rope_scaling\" is given"},
         {"granite", "\"logits_scaling\": 0", "\"logits_scaling\" is 0; it must be in [1e-06, 1e+06]"},

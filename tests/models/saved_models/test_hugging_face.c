@@ -36,10 +36,10 @@ static void compare_fixture(const char *folder, double logits_limit, double grad
 
 /* The last four have norms at the end of branches. In bfloat16 they amplify the rounding errors of the small branches
  * of these models to 30 % of a gradient. */
-static const char *const folders[] = {
-    "gpt2",       "llama",      "gpt2_shards", "llama_shards", "mistral",         "smollm3", "qwen2",
-    "qwen3",      "phi3",       "gpt_neox",    "phi",          "granite",         "bert",    "roberta",
-    "distilbert", "modernbert", "gemma2",      "gemma3",       "gemma3_pictures", "olmo2"};
+static const char *const folders[] = {"gpt2",   "llama",           "gpt2_shards", "llama_shards", "mistral", "smollm3",
+                                      "qwen2",  "qwen3",           "phi3",        "gpt_neox",     "phi",     "granite",
+                                      "bert",   "roberta",         "distilbert",  "modernbert",   "mpnet",   "gemma2",
+                                      "gemma3", "gemma3_pictures", "olmo2"};
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 START_TEST(test_as_transformers_in_float32)
