@@ -1,6 +1,5 @@
 /* Sentences as CoNLL has them: a word in each line, with its label in the last column, and an empty line after each
  * sentence. See examples.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "models/chat/examples.h"
@@ -41,14 +40,18 @@ static bool is_sentence_comment(const char *at, const char *end)
 static bool append_column(json_t *list, const char *at, const char *end, const char **problem)
 {
     const size_t bytes = (size_t)(end - at);
-    char *copy = strndup(at, bytes);
-    if (copy && strlen(copy) < bytes)
+    if (memchr(at, '\0', bytes)) {
         *problem = "a word or its label has a NUL character";
-    else if (copy && !th_is_utf8(copy))
+        return false;
+    }
+    json_t *column = json_stringn_nocheck(at, bytes);
+    if (column && !th_is_utf8(json_string_value(column)))
         *problem = "a word or its label is not UTF-8";
-    const bool appended = copy && *problem == NULL && json_array_append_new(list, json_string_nocheck(copy)) == 0;
-    free(copy);
-    return appended;
+    if (*problem) {
+        json_decref(column);
+        return false;
+    }
+    return json_array_append_new(list, column) == 0;
 }
 
 /* Appends the first and the last column of a line. Returns false if memory runs out, or for a wrong line. */
