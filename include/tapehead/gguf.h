@@ -2,7 +2,7 @@
  * its chat template. These architectures become th_language_model, and back:
  *
  *     llama (also Mistral and SmolLM 2), qwen2, qwen3, smollm3, phi2, phi3, olmo2, gemma2, gemma3, granite, minicpm,
- *     gptneox, gpt2
+ *     gptneox, gpt2, and the encoder bert (also RoBERTa and XLM-RoBERTa)
  *
  * Errors are TH_ERROR_FILE: for damaged files, and for features that this library does not have. The message names the
  * file and the feature. No value that changes a result is ignored. docs/gguf.md describes how values and tensors
@@ -34,7 +34,7 @@ typedef struct th_gguf_load_options {
 TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
 
 /* Returns the tokenizer in a file. tokenizer.ggml.model is "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE with
- * scores) or "gemma4". docs/gguf.md lists the names of tokenizer.ggml.pre. Without a name the text is split as by
+ * scores), "gemma4", "bert" (WordPiece) or "t5" (Unigram). docs/gguf.md lists the names of tokenizer.ggml.pre. Without a name the text is split as by
  * llama.cpp's default. Returns NULL with the error pending; other kinds are TH_ERROR_FILE, which names the kind. */
 TH_API th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path);
 
@@ -46,14 +46,16 @@ TH_API th_status th_gguf_begin_token(th_context *ctx, const char *path, int64_t 
 /* Sets *token to the token that ends a text (tokenizer.ggml.eos_token_id); -1 if the file lacks it. */
 TH_API th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token) TH_MUST_CHECK;
 
+struct th_sentence_options; /* tapehead/sentence_embedding.h */
+
 /* Options of th_language_model_export_gguf. */
 typedef struct th_gguf_export_options {
     /* The type of matrices and embeddings: TH_FLOAT32 (0, the default), TH_FLOAT16, TH_BFLOAT16, TH_Q8_0 or TH_Q4_0.
      * A matrix whose rows are not multiples of 32 numbers becomes TH_FLOAT16 instead of Q8_0 or Q4_0. Norms, biases and
      * learned positions are always F32. */
     th_dtype type;
-    const th_tokenizer *tokenizer; /* byte-level BPE with a pattern of th_tokenizer_from_gguf, or SentencePiece's BPE;
-                                      NULL: none */
+    const th_tokenizer *tokenizer; /* byte-level BPE with a pattern of th_tokenizer_from_gguf, SentencePiece's BPE or
+                                      BERT's WordPiece; NULL: none */
     const char *chat_template;     /* Jinja; NULL: none */
     const char *name;              /* general.name; NULL: none */
     const char *architecture;      /* general.architecture; NULL: the first one that has the model's options */
@@ -66,6 +68,9 @@ typedef struct th_gguf_export_options {
     /* A GGUF file that the model comes from; NULL: none. Its texts of general.*, such as the license, and its unknown,
      * padding, mask and separator tokens are written too. */
     const char *source;
+    /* The pooling of sentence embeddings, which th_sentence_options_read reads from the file: TH_POOL_CLS, TH_POOL_MEAN or
+     * TH_POOL_LAST, without a prompt and without a dense layer. NULL: none. Not for a model with a head. */
+    const struct th_sentence_options *sentence;
 } th_gguf_export_options;
 
 /* Writes a file of version 3. The model may have stored weights. A weight that is stored in the wanted type keeps its

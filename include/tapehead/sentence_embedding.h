@@ -39,7 +39,8 @@ typedef struct th_sentence_options {
 /* Sets options as modules.json, the pooling's config.json and sentence_bert_config.json in the folder describe them. The
  * encoder must be in the folder itself. Its tokenizer_config.json is not read. options->dense, if the folder has a module
  * Dense, is a new module of the context. options->prompt is the default prompt of config_sentence_transformers.json, or
- * empty. Errors (TH_ERROR_FILE) name what is not supported: other modules than Transformer, Pooling, Dense and
+ * empty. folder may also be a GGUF file with a pooling_type: texts have no prompt, and embeddings have length 1, as
+ * llama.cpp's programs normalize them. Errors (TH_ERROR_FILE) name what is not supported: other modules than Transformer, Pooling, Dense and
  * Normalize, several kinds of pooling at once, prompts that the pooling excludes, other activations of Dense than Tanh
  * and Identity, and do_lower_case. */
 TH_API th_status th_sentence_options_read(th_context *ctx, const char *folder,

@@ -47,6 +47,12 @@ def greedy(model, prompt, count, end=None):
     return tokens, np.array(model.scores[: model.n_tokens])
 
 
+def embeddings(path, texts):
+    """Returns embeddings of length 1, with the pooling of a GGUF file."""
+    model = llama_cpp.Llama(str(path), embedding=True, n_threads=1, n_threads_batch=1, verbose=False)
+    return np.array([model.embed(text, normalize=True) for text in texts], np.float32)
+
+
 def quantize(source, target, kind):
     """Writes a GGUF file again, with matrices of another kind: a number of llama.cpp's enum llama_ftype. Returns whether llama.cpp
     could do it."""

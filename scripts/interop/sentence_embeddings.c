@@ -1,6 +1,6 @@
 /* sentence_embeddings FOLDER MODEL TEXTS DIMENSIONS [EXPORT [STEPS]]: writes the embeddings (n, D) of the lines of a file,
- * with a folder of sentence-transformers. With STEPS, first trains so many steps: the embeddings of
- * lines 2 i and 2 i + 1 become similar. With EXPORT, writes the folder EXPORT of sentence-transformers. */
+ * with a folder of sentence-transformers or a GGUF file. With STEPS, first trains so many steps: the embeddings of
+ * lines 2 i and 2 i + 1 become similar. With EXPORT, writes the folder EXPORT of sentence-transformers, or the GGUF file EXPORT.gguf. */
 #include "driver.h"
 
 enum { MAX_TEXTS = 4096, MAX_BYTES = 1 << 16 };
@@ -30,6 +30,17 @@ static void tune(th_module *model, th_tokenizer *tokenizer, const char *const *t
             driver_check(ctx);
         th_tape_clear(ctx);
     }
+}
+
+static void export_model(th_context *ctx, th_module *model, th_tokenizer *tokenizer, const th_sentence_options *options,
+                         const char *path)
+{
+    const size_t length = strlen(path);
+    const bool gguf = length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    const th_gguf_export_options file = {.tokenizer = tokenizer, .sentence = options};
+    if (gguf ? th_language_model_export_gguf(model, path, &file)
+             : th_sentence_export(model, path, options, &(th_export_options){.tokenizer = tokenizer}))
+        driver_check(ctx);
 }
 
 int main(int argc, char **argv)
@@ -64,8 +75,8 @@ int main(int argc, char **argv)
     driver_write(ctx, argv[1], "embeddings", embeddings);
     driver_check(ctx);
     options.dimensions = 0;
-    if (argc > 5 && th_sentence_export(model, argv[5], &options, &(th_export_options){.tokenizer = tokenizer}))
-        driver_check(ctx);
+    if (argc > 5)
+        export_model(ctx, model, tokenizer, &options, argv[5]);
     th_context_free(ctx);
     for (int i = 0; i < count; i++)
         free(text[i]);

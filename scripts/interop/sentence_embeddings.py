@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
 import common
+import llama
 from bpe import edited, learn_word_piece
 
 KINDS = "cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
@@ -75,6 +76,19 @@ def compare_folder(c, title, limit, model, folder, texts, dimensions=0, export=N
         c.close(f"{title}, {steps} steps, exported" if steps else f"{title}, exported", limit, ours, again)
 
 
+def compare_gguf(c, title, model, folder, texts, made):
+    """Embeddings of a GGUF file that is exported here, in sentence-transformers, here and in llama.cpp."""
+    path = made / "exported.gguf"
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(texts) + "\n")
+        file.flush()
+        c.program("sentence_embeddings", folder, file.name, 0, path)
+        ours = c.program("sentence_embeddings", path, file.name, 0)["embeddings"]
+    c.close(f"{title}, GGUF", 5e-6, ours, model.encode(texts, batch_size=32, convert_to_numpy=True))
+    if llama.available:  # (it takes GELU from a table of float16)
+        c.close(f"{title}, GGUF in llama.cpp", 5e-3, llama.embeddings(path, texts), ours)
+
+
 def compare(c):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -84,6 +98,8 @@ def compare(c):
                 texts = some_texts(100, 40)
                 whole = folder / f"{kind} {normalize}" / "whole"
                 compare_folder(c, f"pooling {kind}", 1e-6, model, whole, texts, 0, whole.with_name("exported"))
+                if normalize and kind in ("cls", "mean", "lasttoken"):
+                    compare_gguf(c, f"pooling {kind}", model, whole, some_texts(20), whole.parent)
         others = {
             "dense": dict(dense={}),
             "dense without activation and bias": dict(dense=dict(bias=False, activation_function=torch.nn.Identity())),
@@ -102,6 +118,7 @@ def compare(c):
         compare_folder(c, title, 5e-6, model, path, texts)
         with tempfile.TemporaryDirectory() as exported:
             compare_folder(c, title, 5e-6, model, path, texts, 0, pathlib.Path(exported), 20)
+            compare_gguf(c, title, model, path, texts[:100], pathlib.Path(exported))
 
 
 def fixtures(folder):

@@ -213,7 +213,7 @@ END_TEST
 /* -- GGUF -- */
 
 #define ARCHITECTURES                                                                                                  \
-    "qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, phi2, minicpm, granite and gpt2"
+    "qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, phi2, minicpm, granite, bert and gpt2"
 
 START_TEST(gguf_files)
 {

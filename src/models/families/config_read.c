@@ -210,8 +210,5 @@ th_status th_foreign_config_parse(th_context *ctx, const char *operation, const 
 
 void th_foreign_config_release(th_context *ctx, th_foreign_config *described)
 {
-    th_head_options *head = &described->options.head;
-    th_layers_release(ctx, &described->options);
-    th_label_names_release(ctx, head->label_names, head->labels);
-    head->label_names = NULL;
+    th_options_release(ctx, &described->options);
 }

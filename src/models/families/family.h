@@ -213,8 +213,10 @@ extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_fa
 /* Sets block.scores, other_scores and other_layers. options has everything else, also the members of block.scores that
  * all layers have. th_layers_release releases the arrays. */
 void th_layers_read(const th_config *c, const th_family *family, th_language_model_options *options);
-/* Releases the arrays that the options own. */
+/* Releases the arrays that the scores of layers own. */
 void th_layers_release(th_context *ctx, th_language_model_options *options);
+/* Releases all arrays that options from a file own: those of layers, and the names of labels. */
+void th_options_release(th_context *ctx, th_language_model_options *options);
 /* Writes the fields that describe the scores of all layers. options is normal (options.h). */
 void th_layers_write(th_writer *w, const th_family *family, const th_language_model_options *options);
 

@@ -39,6 +39,13 @@ th_status th_family_replace_head(th_context *ctx, const char *operation, const t
     return TH_OK;
 }
 
+void th_options_release(th_context *ctx, th_language_model_options *options)
+{
+    th_layers_release(ctx, options);
+    th_label_names_release(ctx, options->head.label_names, options->head.labels);
+    options->head.label_names = NULL;
+}
+
 /* -- reading -- */
 
 /* Returns the head that `architectures` names, or NULL. */

@@ -25,6 +25,7 @@ typedef struct th_gguf_architecture {
     const char *family; /* model_type of the family in models/families, which has the options of all models */
     const th_tensor_name *tensors[4];  /* tables; NULL: none */
     const char *eps;                   /* the key of the norms' epsilon */
+    bool encoder;                      /* attention is not causal. The model ends with hidden states, or has a head */
     bool neighbors;                    /* queries and keys rotate neighbors; otherwise halves */
     bool norms_plus_one;               /* weights of norms are stored with 1 added */
     bool attention_biases, mlp_biases; /* a model may have them or not: the file's tensors show it */
@@ -47,7 +48,7 @@ typedef struct th_gguf_architecture {
 
 /* All architectures in the order in which export tries them. */
 extern const th_gguf_architecture th_gguf_architectures[];
-enum { TH_GGUF_ARCHITECTURES = 13 };
+enum { TH_GGUF_ARCHITECTURES = 14 };
 
 /* Writes the names of all architectures to text: "llama, qwen2 and ...". */
 void th_gguf_list_architectures(char *text, size_t bytes);

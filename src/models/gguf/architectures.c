@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/core/context.h"
+#include "models/gguf/encoder.h"
 
 /* -- names of tensors -- */
 
@@ -91,6 +92,19 @@ static const th_tensor_name phi_biases[] = {
     {0},
 };
 
+/* BERT: norms follow the branches. */
+static const th_tensor_name bert[] = {
+    TH_NAME("position.weight", "position_embd.weight"),
+    TH_NAME("type_embedding.weight", "token_types.weight"),
+    TH_NAME("input_norm.weight", "token_embd_norm.weight"),
+    TH_NAME("input_norm.bias", "token_embd_norm.bias"),
+    TH_NAME("layers.*.norm1.weight", "blk.*.attn_output_norm.weight"),
+    TH_NAME("layers.*.norm1.bias", "blk.*.attn_output_norm.bias"),
+    TH_NAME("layers.*.norm2.weight", "blk.*.layer_output_norm.weight"),
+    TH_NAME("layers.*.norm2.bias", "blk.*.layer_output_norm.bias"),
+    {0},
+};
+
 /* -- architectures -- */
 
 #define RMS_EPS .eps = "attention.layer_norm_rms_epsilon", .has_kv_heads = true
@@ -170,6 +184,7 @@ const th_gguf_architecture th_gguf_architectures[TH_GGUF_ARCHITECTURES] = {
      .has_scales = true,
      .has_attention_scale = true,
      .factors = TH_GGUF_ONE_FACTOR},
+    {.name = "bert", .family = "bert", .tensors = {ends, projections, bert}, LAYER_EPS, .encoder = true},
     {.name = "gpt2", .family = "gpt2", .tensors = {ends, norms, layer_norms}, LAYER_EPS},
 };
 
@@ -189,6 +204,7 @@ th_family th_gguf_family(const th_gguf_architecture *a)
     family.embedding = "token_embd.weight";
     family.classifier = "output.weight";
     family.other_classifier = NULL;
+    family.heads = a->encoder ? th_gguf_heads : NULL;
     return family;
 }
 

@@ -10,6 +10,7 @@
 #include "models/core/tensors.h"
 #include "models/families/family.h"
 #include "models/families/options.h"
+#include "models/gguf/encoder.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"
 #include "models/gguf/tokenizer.h"
@@ -54,6 +55,8 @@ static void copy_from_tensors(const th_gguf_architecture *a, const th_language_m
         read->block.no_bias = model->block.no_bias;
     if (read->block.scores.rotary && th_gguf_has_factors(a, scaling))
         read->block.scores.rotary_scaling = *scaling;
+    if (a->encoder)
+        th_gguf_copy_encoder(model, read);
     read->block.scores.rotary_pairing = read->other_scores.rotary_pairing = TH_ROTARY_HALVES;
 }
 
@@ -88,7 +91,7 @@ static int count_differences(int i, const th_language_model_options *model,
             copy_from_tensors(a, model, &expected);
             expected = th_normal_options(&expected);
             found = remove_rounding_differences(difference, th_options_compare(model, &expected, difference));
-            th_layers_release(ctx, &read);
+            th_options_release(ctx, &read);
         }
         th_gguf_close(&file);
     }
@@ -156,6 +159,8 @@ static th_status check_given(th_context *ctx, const th_language_model_options *m
     if (given->has_begin_token && (given->begin_token < -1 || given->begin_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "begin token %lld is outside the vocabulary of %lld",
                        (long long)given->begin_token, (long long)m->vocabulary);
+    if (given->sentence && th_gguf_check_sentence(ctx, operation, given->sentence) != TH_OK)
+        return th_error_code(ctx);
     if (given->tokenizer && !th_gguf_tokenizer_check(ctx, operation, given->tokenizer, m->vocabulary))
         return th_error_code(ctx);
     return TH_OK;
@@ -181,19 +186,25 @@ th_status th_gguf_publish(const th_gguf_export *e, const char *path, const char 
 
 /* -- the public function -- */
 
-/* Writes the texts and tokens of the source. An illegal token is pending as an error. unknown: also the unknown token,
- * which the tokenizer does not write. */
-static void write_source(th_gguf_writer *w, const th_gguf *source, bool named, int64_t vocabulary, bool unknown)
+/* Writes the texts of the source. */
+static void write_source_texts(th_gguf_writer *w, const th_gguf *source, bool named)
 {
-    static const char *const tokens[] = {TH_GGUF_UNKNOWN_TOKEN, "tokenizer.ggml.padding_token_id",
-                                         "tokenizer.ggml.mask_token_id", "tokenizer.ggml.seperator_token_id"};
     for (int64_t i = 0; i < source->n_values; i++) {
         const th_gguf_value *v = &source->value[i];
         if (v->kind == TH_GGUF_STRING && strncmp(v->key, "general.", 8) == 0 &&
             strcmp(v->key, "general.architecture") != 0 && !(named && strcmp(v->key, "general.name") == 0))
             th_gguf_put_text(w, v->key, v->bytes, (size_t)v->count);
     }
-    for (size_t i = unknown ? 0 : 1; i < sizeof tokens / sizeof *tokens; i++) {
+}
+
+/* Writes the tokens of the source that the tokenizer does not write. An illegal token is pending as an error. */
+static void write_source_tokens(th_gguf_writer *w, const th_gguf *source, int64_t vocabulary, const th_tokenizer *t)
+{
+    static const char *const tokens[] = {TH_GGUF_UNKNOWN_TOKEN, TH_GGUF_PADDING_TOKEN, TH_GGUF_MASK_TOKEN,
+                                         TH_GGUF_SEPARATOR_TOKEN};
+    if (t && t->pieces.used)
+        return;
+    for (size_t i = t && !t->byte_level ? 1 : 0; i < sizeof tokens / sizeof *tokens; i++) {
         int64_t token = -1;
         if (th_gguf_integer(source, tokens[i], 0, vocabulary - 1, &token) && token >= 0)
             th_gguf_put_uint32(w, tokens[i], (uint32_t)token);
@@ -205,14 +216,16 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
                          const th_gguf *source)
 {
     th_gguf_write_options(w, e->architecture, e->options);
+    th_gguf_write_pooling(w, e->architecture, e->options, given->sentence);
     th_gguf_put_uint32(w, "general.file_type", th_gguf_file_type(given->type));
     if (given->type == TH_Q8_0 || given->type == TH_Q4_0)
         th_gguf_put_uint32(w, "general.quantization_version", 2);
     if (given->name)
         th_gguf_put_text(w, "general.name", given->name, strlen(given->name));
-    if (source)
-        write_source(w, source, given->name != NULL, e->options->vocabulary,
-                     given->tokenizer == NULL || given->tokenizer->byte_level);
+    if (source) {
+        write_source_texts(w, source, given->name != NULL);
+        write_source_tokens(w, source, e->options->vocabulary, given->tokenizer);
+    }
     const int64_t end = given->has_end_token ? given->end_token : -1;
     const bool written = th_gguf_write_tokenizer(w, given->tokenizer, e->options->vocabulary,
                                                  given->has_begin_token ? given->begin_token : end, end);

@@ -13,6 +13,8 @@
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 
+static const char positions_name[] = "position_embd.weight";
+
 uint32_t th_gguf_file_type(th_dtype type)
 {
     switch (type) {
@@ -42,7 +44,8 @@ static int64_t tensor_bytes(const th_gguf_out *o)
 /* Returns the type as which a tensor is written. */
 static th_dtype type_to_write(const th_gguf_export *e, const th_foreign_tensor *t, const th_shape *shape)
 {
-    if (shape->ndim != 2 || th_name_ends_with(t->name, "norm.weight") || strcmp(t->name, "position_embd.weight") == 0)
+    if (shape->ndim != 2 || th_name_ends_with(t->name, "norm.weight") || strcmp(t->name, positions_name) == 0 ||
+        strcmp(t->name, "token_types.weight") == 0)
         return TH_FLOAT32;
     const int numbers = th_dtype_numbers(e->type);
     return shape->size[1] % numbers == 0 ? e->type : TH_FLOAT16;
@@ -92,6 +95,14 @@ static th_status list_factors(th_gguf_export *e)
     return TH_OK;
 }
 
+/* Removes the rows before the first position. */
+static void cut_positions(const th_gguf_export *e, th_foreign_tensor *t)
+{
+    const int64_t first = e->options->first_position;
+    t->view[0] = th_slice(t->view[0], 0, first, t->shape.size[0], 1);
+    t->shape.size[0] -= first;
+}
+
 static bool has_stored_weights(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
@@ -131,7 +142,9 @@ th_status th_gguf_list(th_gguf_export *e, th_module *model, const th_family *fam
         return th_fail_memory(e->ctx, e->operation, e->out_bytes);
     }
     for (int64_t i = 0; i < e->list.count; i++) {
-        const th_foreign_tensor *t = &e->list.tensor[i];
+        th_foreign_tensor *t = &e->list.tensor[i];
+        if (e->options->first_position > 0 && strcmp(t->name, positions_name) == 0)
+            cut_positions(e, t);
         th_gguf_add_tensor(e, t->name, t);
         if (e->architecture->needs_output && !e->options->untied && strcmp(t->name, family->embedding) == 0)
             th_gguf_add_tensor(e, family->classifier, t);

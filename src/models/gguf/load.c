@@ -222,7 +222,7 @@ static th_status check_model(const source *s)
     return TH_OK;
 }
 
-/* Reads the options, and compares the file with them. th_layers_release releases their arrays in each case. */
+/* Reads the options, and compares the file with them. th_options_release releases their arrays in each case. */
 static th_status read_description(source *s)
 {
     s->architecture = th_gguf_architecture_of(s->file);
@@ -241,7 +241,7 @@ static th_module *load_model(source *s)
         model = new_model(s);
     if (model && !th_failed(ctx))
         read_all_values(s, model);
-    th_layers_release(ctx, &s->options);
+    th_options_release(ctx, &s->options);
     if (model == NULL || !th_failed(ctx))
         return model;
     th_module_free(model);
@@ -291,7 +291,7 @@ th_status th_gguf_load_into(th_module *model, const char *operation, const char 
         return th_error_code(ctx);
     if (read_description(&s) == TH_OK && compare_shapes(&s) == TH_OK)
         read_all_values(&s, model);
-    th_layers_release(ctx, &s.options);
+    th_options_release(ctx, &s.options);
     th_gguf_close(&file);
     return th_error_code(ctx);
 }
@@ -310,7 +310,7 @@ th_status th_gguf_describe(th_context *ctx, const char *operation, const char *p
                                          .end_tokens = {end},
                                          .n_end_tokens = end >= 0};
     else
-        th_layers_release(ctx, &s.options);
+        th_options_release(ctx, &s.options);
     th_gguf_close(&file);
     return th_error_code(ctx);
 }

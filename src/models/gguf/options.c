@@ -10,6 +10,7 @@
 #include "models/families/config.h"
 #include "models/families/family.h"
 #include "models/families/fields.h"
+#include "models/gguf/encoder.h"
 
 /* -- the architecture -- */
 
@@ -74,6 +75,8 @@ static const char *const other_keys[] = {
     "logit_scale",
     "attention.scale",
     "tensor_data_layout",
+    "pooling_type",
+    "classifier.output_labels",
 };
 
 static bool is_known(const char *key)
@@ -174,7 +177,7 @@ static void read_other_values(const th_gguf *file, const th_gguf_architecture *a
     if (a->has_parallel)
         th_gguf_flag(file, th_gguf_key(a, "use_parallel_residual", key), &o->block.parallel);
     th_gguf_flag(file, th_gguf_key(a, "attention.causal", key), &causal);
-    if (!causal)
+    if (!causal && !a->encoder)
         th_gguf_refuse(file, "%s is false", key);
     if (a->has_final_soft_cap)
         o->logit_soft_cap = 0;
@@ -253,11 +256,13 @@ th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *
     read_other_values(file, a, options);
     if (a->has_scales)
         read_scales(file, a, options);
+    if (a->encoder)
+        th_gguf_read_encoder(file, a, options);
     complete_options(file, a, options);
     if (!th_failed(ctx))
         th_gguf_read_positions(file, a, options);
     if (th_failed(ctx))
-        th_layers_release(ctx, options);
+        th_options_release(ctx, options);
     return th_error_code(ctx);
 }
 
@@ -329,6 +334,8 @@ void th_gguf_write_options(th_gguf_writer *w, const th_gguf_architecture *a, con
         put_real(w, a, "residual_scale", o->block.branch_scale);
         put_real(w, a, "logit_scale", o->logit_divisor);
     }
+    if (a->encoder)
+        th_gguf_write_encoder(w, a, o);
     if (a->has_attention_scale)
         put_real(w, a, "attention.scale", o->block.scale);
     const th_score_options *full = full_scores(o);

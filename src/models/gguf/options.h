@@ -8,7 +8,7 @@
 
 /* Returns the file's architecture; NULL with the error pending if it is not supported. */
 const th_gguf_architecture *th_gguf_architecture_of(const th_gguf *file);
-/* Reads the options. th_layers_release releases their arrays. A value that is not known is TH_ERROR_FILE. */
+/* Reads the options. th_options_release releases their arrays. A value that is not known is TH_ERROR_FILE. */
 th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *options);
 /* Reads the positions of layers: rotary base and scaling, windows, layers without rotary positions. options has all
  * sizes. */

@@ -20,7 +20,7 @@ typedef enum th_gguf_tokenizer_kind {
     TH_GGUF_BYTE_LEVEL, /* gpt2: byte-level BPE with merges */
     TH_GGUF_SCORES,     /* llama: SentencePiece's BPE, which has a score for each token and no merges */
     TH_GGUF_SPACES,     /* gemma4: BPE with merges of characters, in which U+2581 is a space */
-    TH_GGUF_PIECES,     /* bert: WordPiece. U+2581 begins the tokens that begin words. Only read */
+    TH_GGUF_PIECES,     /* bert: WordPiece. U+2581 begins the tokens that begin words */
     TH_GGUF_UNIGRAM     /* t5: SentencePiece's Unigram with scores and a character map. Only read */
 } th_gguf_tokenizer_kind;
 enum { TH_GGUF_TOKENIZER_KINDS = 5 };
@@ -29,6 +29,14 @@ extern const char *const th_gguf_tokenizer_kinds[]; /* their names */
 #define TH_GGUF_SPACE "\xe2\x96\x81" /* U+2581, which represents a space */
 
 /* -- parts of tokenizer.json (tokenizer_kind.c); NULL if out of memory -- */
+
+/* Keys of the normalizer of TH_GGUF_PIECES, and of its tokens. */
+#define TH_GGUF_LOWER_CASE "tokenizer.ggml.normalizer.lowercase"
+#define TH_GGUF_STRIP_ACCENTS "tokenizer.ggml.normalizer.strip_accents"
+#define TH_GGUF_CLS_TOKEN "tokenizer.ggml.cls_token_id"
+#define TH_GGUF_SEPARATOR_TOKEN "tokenizer.ggml.seperator_token_id" /* (misspelled in all files) */
+#define TH_GGUF_PADDING_TOKEN "tokenizer.ggml.padding_token_id"
+#define TH_GGUF_MASK_TOKEN "tokenizer.ggml.mask_token_id"
 
 /* Returns the normalizer of TH_GGUF_SCORES and TH_GGUF_SPACES; prefix: a space is added before a text. */
 json_t *th_gguf_character_normalizer(bool prefix);

@@ -79,12 +79,28 @@ static bool is_metaspace(const json_t *part, bool *prefix)
            json_is_false(json_object_get(part, "split"));
 }
 
+/* Whether a WordPiece cuts text as BERT does. GGUF says whether letters become lower case and lose accents. */
+static bool is_bert(const th_tokenizer *t)
+{
+    const json_t *normalizer = t->normalizer_json;
+    const json_t *lower = json_object_get(normalizer, "lowercase"),
+                 *accents = json_object_get(normalizer, "strip_accents");
+    return equals(normalizer,
+                  th_bert_normalizer_json(json_is_true(lower), true, json_copy((json_t *)(uintptr_t)accents))) &&
+           equals(t->pre_tokenizer, json_pack("{s:s}", "type", "BertPreTokenizer")) &&
+           strcmp(t->pieces.prefix, "##") == 0;
+}
+
 bool th_gguf_tokenizer_find_kind(const th_tokenizer *t, th_gguf_tokenizer_kind *kind, bool *prefix)
 {
     *prefix = false;
     *kind = TH_GGUF_BYTE_LEVEL;
     if (t->byte_level)
         return true;
+    if (t->pieces.used) {
+        *kind = TH_GGUF_PIECES;
+        return is_bert(t);
+    }
     if (t->ignore_merges || !t->byte_fallback || t->unigram.used)
         return false;
     const bool spaces = equals(t->normalizer_json, th_gguf_character_normalizer(false));

@@ -147,8 +147,8 @@ static bool append_added_token(const reading *r, int64_t id, const char *content
                                            "normalized", 0, "special", (int)special)) == 0;
 }
 
-/* Returns a token of WordPiece as tokenizer.json has it: ## begins tokens inside words. Tokens in brackets are the same in
- * both. */
+/* Returns a token of WordPiece as tokenizer.json has it: ## begins tokens inside words. Special tokens and those in
+ * brackets are the same in both. */
 static json_t *piece_json(const reading *r, int64_t id, const char *text, size_t bytes)
 {
     static const char space[] = TH_GGUF_SPACE;
@@ -156,7 +156,9 @@ static json_t *piece_json(const reading *r, int64_t id, const char *text, size_t
     if (bytes > length && memcmp(text, space, length) == 0)
         return text_json(r, "token", id, text + length, bytes - length);
     json_t *whole = text_json(r, "token", id, text, bytes);
-    if (whole == NULL || (bytes > 1 && text[0] == '[' && text[bytes - 1] == ']'))
+    const int32_t type = token_type(r, id);
+    if (whole == NULL || type == TH_GGUF_CONTROL || type == TH_GGUF_UNKNOWN ||
+        (bytes > 1 && text[0] == '[' && text[bytes - 1] == ']'))
         return whole;
     json_t *piece = json_sprintf("##%s", json_string_value(whole));
     json_decref(whole);
@@ -230,15 +232,15 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
                                json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", (int)id, "tokens", name)) == 0;
 }
 
-/* Sets the tokens around texts; -1: none. The key of [SEP] is misspelled in GGUF. */
+/* Sets the tokens around texts; -1: none. */
 static void find_template(const reading *r, int64_t *begin, int64_t *end)
 {
     const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : r->kind != TH_GGUF_UNIGRAM;
     if (r->kind == TH_GGUF_PIECES) {
-        const char *cls = "tokenizer.ggml.cls_token_id";
-        *begin = read_added_id(r, "tokenizer.ggml.add_bos_token",
-                               th_gguf_find(r->file, cls) ? cls : TH_GGUF_BEGIN_TOKEN, begins);
-        *end = read_added_id(r, "tokenizer.ggml.add_sep_token", "tokenizer.ggml.seperator_token_id", true);
+        *begin =
+            read_added_id(r, "tokenizer.ggml.add_bos_token",
+                          th_gguf_find(r->file, TH_GGUF_CLS_TOKEN) ? TH_GGUF_CLS_TOKEN : TH_GGUF_BEGIN_TOKEN, begins);
+        *end = read_added_id(r, "tokenizer.ggml.add_sep_token", TH_GGUF_SEPARATOR_TOKEN, true);
     } else {
         *begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
         *end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, r->kind == TH_GGUF_UNIGRAM);
@@ -311,6 +313,18 @@ static json_t *character_decoder(bool fallback, bool prefix)
     return value;
 }
 
+/* -- WordPiece -- */
+
+/* Returns BERT's normalizer, in lower case if the file does not say otherwise. Returns NULL with the error pending. */
+static json_t *bert_normalizer(const reading *r)
+{
+    bool lower = true, accents = true;
+    if (!th_gguf_flag(r->file, TH_GGUF_LOWER_CASE, &lower) || !th_gguf_flag(r->file, TH_GGUF_STRIP_ACCENTS, &accents))
+        return NULL;
+    return th_bert_normalizer_json(lower, true,
+                                   th_gguf_find(r->file, TH_GGUF_STRIP_ACCENTS) ? json_boolean(accents) : json_null());
+}
+
 /* -- Unigram -- */
 
 /* Returns the normalizer; NULL with the error pending. */
@@ -365,8 +379,9 @@ static bool make_members(const reading *r, members *m)
         *m = (members){s->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(), th_gguf_split_json(s),
                        th_byte_level_json(true), bpe_json(json_null(), false, s->ignore_merges)};
     } else if (r->kind == TH_GGUF_PIECES) {
-        *m = (members){th_bert_normalizer_json(true, true, json_null()), json_pack("{s:s}", "type", "BertPreTokenizer"),
-                       th_word_piece_decoder_json(), th_word_piece_json(unknown_json(r, &made))};
+        *m = (members){bert_normalizer(r), json_pack("{s:s}", "type", "BertPreTokenizer"), th_word_piece_decoder_json(),
+                       th_word_piece_json(unknown_json(r, &made))};
+        made = made && m->normalizer;
     } else if (r->kind == TH_GGUF_UNIGRAM) {
         *m = (members){unigram_normalizer(r), json_null(), character_decoder(false, true), unigram_json(r)};
         made = !th_failed(r->file->ctx);

@@ -59,9 +59,12 @@ static bool check_kind(th_context *ctx, const char *operation, const th_tokenize
     th_gguf_tokenizer_kind kind;
     bool prefix;
     if (!th_gguf_tokenizer_find_kind(t, &kind, &prefix))
-        return refuse(ctx, operation, "is neither byte-level BPE nor SentencePiece's BPE, the kinds that are written");
-    return kind == TH_GGUF_BYTE_LEVEL ? check_split(ctx, operation, t)
-                                      : kind == TH_GGUF_SPACES || check_scores(ctx, operation, t);
+        return refuse(
+            ctx, operation,
+            "is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece, the kinds that are written");
+    if (kind == TH_GGUF_BYTE_LEVEL)
+        return check_split(ctx, operation, t);
+    return kind != TH_GGUF_SCORES || check_scores(ctx, operation, t);
 }
 
 bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary)
@@ -87,7 +90,7 @@ bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_to
     return true;
 }
 
-/* -- writing -- */
+/* -- writing: tokens -- */
 
 /* Whether a token is a byte of a character without a token. */
 static bool is_byte(const th_tokenizer *t, int32_t id)
@@ -100,7 +103,7 @@ static bool is_byte(const th_tokenizer *t, int32_t id)
 
 static int token_type(const th_tokenizer *t, int32_t id)
 {
-    if (!t->byte_level && id == t->unknown)
+    if (!t->byte_level && !t->pieces.used && id == t->unknown)
         return TH_GGUF_UNKNOWN;
     if (is_byte(t, id))
         return TH_GGUF_BYTE;
@@ -108,6 +111,20 @@ static int token_type(const th_tokenizer *t, int32_t id)
         if (t->added.all.token[i].id == id)
             return t->added.all.token[i].special ? TH_GGUF_CONTROL : TH_GGUF_USER_DEFINED;
     return TH_GGUF_NORMAL;
+}
+
+/* Writes the text of a token. Of WordPiece, U+2581 begins the tokens that begin words, and nothing the others. */
+static void write_token(th_gguf_writer *w, const th_tokenizer *t, int32_t id, const char *text)
+{
+    const size_t bytes = strlen(text), prefix = t->pieces.prefix_bytes, space = strlen(TH_GGUF_SPACE);
+    if (!t->pieces.used || token_type(t, id) == TH_GGUF_CONTROL) {
+        th_gguf_write_string(w->file, text, bytes);
+    } else if (bytes > prefix && strncmp(text, t->pieces.prefix, prefix) == 0) {
+        th_gguf_write_string(w->file, text + prefix, bytes - prefix);
+    } else {
+        th_gguf_write_uint64(w->file, space + bytes);
+        fprintf(w->file, TH_GGUF_SPACE "%s", text);
+    }
 }
 
 static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary)
@@ -118,7 +135,7 @@ static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocab
         char *text = th_tokenizer_token_in_files(t, (int32_t)i);
         if (text == NULL)
             return false;
-        th_gguf_write_string(w->file, text, strlen(text));
+        write_token(w, t, (int32_t)i, text);
         free(text);
     }
     for (int64_t i = size; i < vocabulary; i++) {
@@ -131,6 +148,8 @@ static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocab
         th_gguf_write_uint32(w->file, (uint32_t)(i < size ? token_type(t, (int32_t)i) : TH_GGUF_UNUSED));
     return true;
 }
+
+/* -- writing: what makes words of characters -- */
 
 static bool write_merges(th_gguf_writer *w, const th_tokenizer *t)
 {
@@ -171,7 +190,14 @@ static bool write_scores(th_gguf_writer *w, const th_tokenizer *t, int64_t vocab
     return written;
 }
 
-/* Writes what makes words of characters. */
+static void write_bert_normalizer(th_gguf_writer *w, const th_tokenizer *t)
+{
+    const json_t *accents = json_object_get(t->normalizer_json, "strip_accents");
+    th_gguf_put_flag(w, TH_GGUF_LOWER_CASE, json_is_true(json_object_get(t->normalizer_json, "lowercase")));
+    if (json_is_boolean(accents))
+        th_gguf_put_flag(w, TH_GGUF_STRIP_ACCENTS, json_is_true(accents));
+}
+
 static bool write_words(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, th_gguf_tokenizer_kind kind,
                         bool prefix)
 {
@@ -182,8 +208,38 @@ static bool write_words(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabu
     }
     if (t->unknown >= 0)
         th_gguf_put_uint32(w, TH_GGUF_UNKNOWN_TOKEN, (uint32_t)t->unknown);
+    if (kind == TH_GGUF_PIECES) {
+        write_bert_normalizer(w, t);
+        return true;
+    }
     th_gguf_put_flag(w, "tokenizer.ggml.add_space_prefix", prefix);
     return kind == TH_GGUF_SPACES ? write_merges(w, t) : write_scores(w, t, vocabulary);
+}
+
+/* -- writing: special tokens -- */
+
+/* Writes the special token of this text, if the tokenizer has it. */
+static void write_special(th_gguf_writer *w, const th_tokenizer *t, const char *key, const char *text)
+{
+    const th_added_token *token = th_added_tokens_find(&t->added, text, strlen(text));
+    if (token)
+        th_gguf_put_uint32(w, key, (uint32_t)token->id);
+}
+
+/* Writes the tokens of BERT, which llama.cpp looks for by other keys than those of other kinds. */
+static void write_bert_tokens(th_gguf_writer *w, const th_tokenizer *t)
+{
+    const bool before = t->template.n_before == 1, after = t->template.n_after == 1;
+    if (before) {
+        th_gguf_put_uint32(w, TH_GGUF_BEGIN_TOKEN, (uint32_t)t->template.before[0]);
+        th_gguf_put_uint32(w, TH_GGUF_CLS_TOKEN, (uint32_t)t->template.before[0]);
+    }
+    if (after)
+        th_gguf_put_uint32(w, TH_GGUF_SEPARATOR_TOKEN, (uint32_t)t->template.after[0]);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_bos_token", before);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_sep_token", after);
+    write_special(w, t, TH_GGUF_PADDING_TOKEN, "[PAD]");
+    write_special(w, t, TH_GGUF_MASK_TOKEN, "[MASK]");
 }
 
 /* Writes the tokens around a text. */
@@ -210,6 +266,9 @@ bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t v
     th_gguf_put_text(w, "tokenizer.ggml.model", model, strlen(model));
     if (t)
         written = written && write_tokens(w, t, vocabulary) && write_words(w, t, vocabulary, kind, prefix);
-    write_template(w, t, begin_token, end_token);
+    if (t && kind == TH_GGUF_PIECES)
+        write_bert_tokens(w, t);
+    else
+        write_template(w, t, begin_token, end_token);
     return written;
 }

@@ -4,6 +4,8 @@
 #include "models/core/context.h"
 #include "models/core/files.h"
 #include "models/families/fields.h"
+#include "models/gguf/encoder.h"
+#include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face.h"
 #include "models/saved_models/sentence_pooling.h"
 #include "tapehead/safetensors.h"
@@ -204,6 +206,8 @@ th_status th_sentence_options_read(th_context *ctx, const char *folder, th_sente
         return th_error_code(ctx);
     if (folder == NULL || options == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the folder or the options are NULL");
+    if (th_gguf_is_file(folder))
+        return th_gguf_read_sentence(ctx, operation, folder, options);
     json_t *modules = read_file(&r, "modules.json", path, &memory);
     if (modules == NULL)
         return th_error_code(ctx);

@@ -521,7 +521,7 @@ START_TEST(architectures_that_are_refused)
 {
     static const char end[] =
         "\" is not supported; qwen2, llama, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, "
-        "phi2, minicpm, granite and gpt2 are";
+        "phi2, minicpm, granite, bert and gpt2 are";
     static const char longer[] = "0123456789012345678901234567890123456789012345678901234567890";
     static const char *const names[] = {"", "Llama", "llam", "llama2", longer};
     char sentence[300];

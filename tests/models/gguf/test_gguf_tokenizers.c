@@ -338,7 +338,7 @@ START_TEST(unigram)
     const th_language_model_options tiny = {.vocabulary = 20, .length = 4, .width = 2, .heads = 1, .layers = 1};
     const th_status status = th_language_model_export_gguf(th_language_model_new(ctx, &tiny), in_folder("w.gguf"),
                                                            &(th_gguf_export_options){.tokenizer = t});
-    expect_status(status, TH_ERROR_ARGUMENT, "is neither byte-level BPE nor SentencePiece's BPE");
+    expect_status(status, TH_ERROR_ARGUMENT, "is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece");
 }
 END_TEST
 
@@ -523,7 +523,7 @@ START_TEST(merges_become_scores)
                      "the tokenizer has merges that SentencePiece's scores of tokens cannot express");
     }
     ck_assert_int_eq(export_tokenizer(load_json(all, "{\"type\": \"NFC\"}", "null")), TH_ERROR_ARGUMENT);
-    expect_error(TH_ERROR_ARGUMENT, "the tokenizer is neither byte-level BPE nor SentencePiece's BPE");
+    expect_error(TH_ERROR_ARGUMENT, "the tokenizer is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece");
 }
 END_TEST
 
