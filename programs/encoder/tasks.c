@@ -92,8 +92,8 @@ typedef struct outputs {
     int32_t *label, *predicted; /* [count] */
     double *score, *computed;   /* [count] */
     int64_t count, capacity;
-    double loss;
-    int64_t batches;
+    double loss;    /* the sum over all examples, or over all words with a label */
+    int64_t losses; /* how many it has */
 } outputs;
 
 static void reserve(outputs *o, int64_t more)
@@ -131,6 +131,22 @@ static void add_score(outputs *o, double score, double computed)
     reserve(o, 1);
     o->score[o->count] = score;
     o->computed[o->count++] = computed;
+}
+
+/* Adds the mean loss of a batch with `count` examples or words. Batches have different sizes. */
+static void add_loss(outputs *o, double mean, int64_t count)
+{
+    o->loss += count > 0 ? mean * (double)count : 0;
+    o->losses += count;
+}
+
+static int64_t count_labelled(const th_tensor *targets)
+{
+    const int32_t *target = th_data_const(targets);
+    int64_t count = 0;
+    for (int64_t i = 0; i < th_numel(targets); i++)
+        count += target[i] != IGNORED;
+    return count;
 }
 
 static int32_t largest(const float *row, int64_t count)
@@ -174,9 +190,13 @@ static th_status evaluate_batch(const encoder *e, const selection *s, outputs *o
     th_tensor *targets = e->task == TASK_TOKENS    ? labels_of_words(e, s, &batch)
                          : e->task == TASK_REGRESS ? scores_of(e, s)
                                                    : labels_of(e, s);
-    o->loss += th_item(th_head_loss(e->model, logits, targets, &(th_cross_entropy_options){TH_IGNORE(IGNORED)}));
-    if (th_error_code(e->ctx) == TH_OK)
+    const double loss =
+        th_item(th_head_loss(e->model, logits, targets, &(th_cross_entropy_options){TH_IGNORE(IGNORED)}));
+    if (th_error_code(e->ctx) == TH_OK) {
+        const int64_t count = e->task == TASK_TOKENS ? count_labelled(targets) : s->count;
+        add_loss(o, loss, count);
         add_outputs(e, s, logits, targets, o);
+    }
     return th_error_code(e->ctx);
 }
 
@@ -333,7 +353,6 @@ static th_status for_batches(const encoder *e, const selection *s, int64_t batch
         const selection part = part_of(s, i, batch);
         if (run(e, &part, o))
             return th_error_code(e->ctx);
-        o->batches++;
         th_tape_clear(e->ctx);
     }
     return TH_OK;
@@ -350,7 +369,7 @@ static th_status evaluate_rows(const encoder *e, const selection *s, int64_t bat
         status = for_batches(e, s, batch, evaluate_scored_pairs, &o);
     } else {
         status = for_batches(e, s, batch, evaluate_batch, &o);
-        result->loss = o.loss / (double)o.batches;
+        result->loss = o.loss / (double)o.losses; /* (0 / 0, which is none, without any label) */
     }
     if (status == TH_OK && (e->task == TASK_EMBED || e->task == TASK_REGRESS))
         measure_scores(e, &o, result);

@@ -45,6 +45,23 @@ wait $pid || [ $? -eq 130 ] || fail "a stopped run ends with $?: $(cat stop_said
 expect 0 '' "$program" resume stopped --quiet
 cmp run/model/model.safetensors stopped/model/model.safetensors || fail "the stopped run has another model"
 
+# -- the loss of an evaluation is the mean over examples or words, also if the last batch is smaller: here it has one long example with
+# the wrong label. An evaluation in training has batches of 8, and eval's have 32 --
+same_loss() { # same_loss RUN DATA
+    expect 0 ' loss=' "$program" eval "$1" "$2"
+    in_eval=$(sed -n 's/.* loss=\([0-9.]*\) .*/\1/p' said)
+    in_training=$(sed -n 's/.*"loss\/validation": \([0-9.]*\).*/\1/p' "$1/log.jsonl" | tail -n 1)
+    awk -v a="$in_eval" -v b="$in_training" 'BEGIN { exit !(a > 0 && a - b < 1e-4 && b - a < 1e-4) }' ||
+        fail "the loss of $2 is $in_eval in eval and $in_training in training"
+}
+head -n 33 colors.csv >odd.csv
+echo "the tape and the tape and the tape and the tape,blue" >>odd.csv
+expect 0 '' train colors.csv odd --task classify --epochs 1 --validation-file odd.csv
+same_loss odd odd.csv
+awk 'BEGIN { for (i = 0; i < 33; i++) print "{\"tokens\": [" (i < 32 ? "" : "\"the\", \"end\", \"of\", \"order\", ") "\"tape\"], \"ner_tags\": [" (i < 32 ? "" : "\"B\", \"B\", \"B\", \"B\", ") "\"O\"]}" }' >odd.jsonl
+expect 0 '' train odd.jsonl odd_words --task tokens --epochs 1 --validation-file odd.jsonl
+same_loss odd_words odd.jsonl
+
 # -- a table that is sorted by label: the examples for validation are not the last ones --
 awk 'BEGIN { print "text,label"; for (i = 0; i < 160; i++) print i < 144 ? "the tape,red" : "the end,blue" }' >sorted.csv
 expect 0 'best=\(0.[1-9]\|1\)' train sorted.csv sorted --task classify --epochs 1
