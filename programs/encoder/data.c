@@ -54,6 +54,48 @@ selection part_of(const selection *s, int64_t begin, int64_t count)
     return (selection){s->data, s->rows + begin, count < s->count - begin ? count : s->count - begin};
 }
 
+/* -- whether a model can use examples -- */
+
+bool have_several_labels(const th_text_examples *data)
+{
+    for (int64_t i = 0; i < data->count; i++)
+        if (data->label_begin[i + 1] - data->label_begin[i] != 1)
+            return true;
+    return false;
+}
+
+static void refuse_data(const char *path, const char *problem)
+{
+    fprintf(stderr, PROGRAM ": %s: %s\n", path, problem);
+    exit(EXIT_FAILURE);
+}
+
+void check_examples(const encoder *e, const th_text_examples *data, const char *path)
+{
+    if (e->task == TASK_EMBED && texts_of(data) < 2)
+        refuse_data(path, "embed needs pairs or triplets of texts, such as the columns anchor and positive");
+    if (e->task == TASK_CLASSIFY && !e->several_labels && have_several_labels(data))
+        refuse_data(path, "an example has no label or several, and the model gives each text one label");
+}
+
+void check_training_examples(const encoder *e, const th_text_examples *data, const th_text_examples *validation)
+{
+    const char *loss = chosen.loss ? chosen.loss : "";
+    check_examples(e, data, chosen.data);
+    if (e->task == TASK_EMBED && data->score == NULL && (strcmp(loss, "cosent") == 0 || strcmp(loss, "cosine") == 0))
+        refuse_data(chosen.data, "the loss needs a score of each pair, such as the column score");
+    if (e->task == TASK_EMBED && texts_of(data) < 3 && strcmp(loss, "triplet") == 0)
+        refuse_data(chosen.data,
+                    "the loss triplet needs three texts, such as the columns anchor, positive and negative");
+    if (validation->count == 0)
+        return;
+    check_examples(e, validation, chosen.validation_file);
+    if ((e->task == TASK_CLASSIFY || e->task == TASK_REGRESS) && texts_of(validation) != texts_of(data))
+        refuse_data(chosen.validation_file, "its examples have another number of texts than those for training");
+    if (e->task == TASK_EMBED && (validation->score == NULL) != (data->score == NULL))
+        refuse_data(chosen.validation_file, "scores must be in both files, or in none");
+}
+
 /* -- orders -- */
 
 typedef struct sized_row {

@@ -82,6 +82,12 @@ void read_examples(th_context *ctx, const char *path, const th_text_example_opti
 /* Returns the options for the task's examples: the names of --text, --label and --columns, and the model's labels if it has
  * some. */
 th_text_example_options example_options(encoder_task task, const encoder *e);
+/* Ends the program if the model cannot use the examples of a file. */
+void check_examples(const encoder *e, const th_text_examples *data, const char *path);
+/* Does the same for the examples of `chosen`, with its loss. validation: empty if a share of data is for validation. */
+void check_training_examples(const encoder *e, const th_text_examples *data, const th_text_examples *validation);
+/* Returns whether an example has no label, or several. */
+bool have_several_labels(const th_text_examples *data);
 /* Some of the examples, in some order. */
 typedef struct selection {
     const th_text_examples *data;

@@ -19,9 +19,10 @@ static line_list split_lines(const char *bytes, size_t count)
     for (char *at = list.bytes, *end = list.bytes + count; at < end;) {
         char *line_end = memchr(at, '\n', (size_t)(end - at));
         line_end = line_end ? line_end : end;
-        *line_end = 0;
-        if (line_end > at && line_end[-1] == '\r')
-            line_end[-1] = 0;
+        char *text_end = line_end > at && line_end[-1] == '\r' ? line_end - 1 : line_end;
+        if (memchr(at, 0, (size_t)(text_end - at)))
+            refuse(PROGRAM, "a line has a NUL character, as in UTF-16; texts are UTF-8. It begins: ", at);
+        *text_end = 0;
         if (*at)
             list.line[list.count++] = at;
         at = line_end + 1;
@@ -42,7 +43,14 @@ line_list read_lines(const char *path)
 line_list read_lines_or_text(const char *word)
 {
     struct stat status;
-    return strcmp(word, "-") == 0 || stat(word, &status) == 0 ? read_lines(word) : split_lines(word, strlen(word));
+    if (strcmp(word, "-") == 0 || stat(word, &status) == 0)
+        return read_lines(word);
+    if (strchr(word, ' ') == NULL && strpbrk(word, "/."))
+        fprintf(stderr, PROGRAM ": there is no file %s, so the word is a text\n", word);
+    line_list list = split_lines(word, strlen(word));
+    if (list.count == 0)
+        refuse(PROGRAM, "the text is empty", "");
+    return list;
 }
 
 void free_lines(line_list *list)

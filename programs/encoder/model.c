@@ -27,6 +27,8 @@ static void check_folder(const char *folder)
 {
     if (access(path_in(folder, "config.json"), F_OK) == 0)
         return;
+    if (errno != ENOENT && errno != ENOTDIR)
+        give_up_file(folder, "read");
     refuse(PROGRAM,
            access(path_in(folder, NEWEST_CHECKPOINT), F_OK) == 0
                ? "this run has no model yet; resume it: "
@@ -94,15 +96,6 @@ static void choose_pooling(encoder *e)
     refuse(PROGRAM, "--pooling takes cls, mean, max or lasttoken, not ", chosen.pooling);
 }
 
-/* Returns whether the examples have another number of labels than one for each text. */
-static bool has_several_labels(const th_text_examples *data)
-{
-    for (int64_t i = 0; i < data->count; i++)
-        if (data->label_begin[i + 1] - data->label_begin[i] != 1)
-            return true;
-    return false;
-}
-
 /* Sets the head that the task needs, with the labels of the examples. */
 static void choose_head(encoder *e, const th_text_examples *data, th_head_options *head)
 {
@@ -110,12 +103,12 @@ static void choose_head(encoder *e, const th_text_examples *data, th_head_option
                               .labels = e->task == TASK_REGRESS ? 1 : data->n_labels,
                               .label_names = e->task == TASK_REGRESS ? NULL : data->label_names,
                               .problem = e->task == TASK_REGRESS ? TH_PROBLEM_REGRESSION : TH_PROBLEM_ONE_LABEL};
-    if (e->task == TASK_CLASSIFY && has_several_labels(data))
+    if (e->task == TASK_CLASSIFY && have_several_labels(data))
         head->problem = TH_PROBLEM_SEVERAL_LABELS;
     if (e->task == TASK_TOKENS)
         head->problem = TH_PROBLEM_BY_TARGETS;
     if (e->task != TASK_REGRESS && data->n_labels < 2)
-        give_up(PROGRAM, "the examples have only one label");
+        give_up(PROGRAM, "the examples have only one label, and a classifier needs two");
 }
 
 /* Freezes the parameters that --freeze names. */
@@ -148,6 +141,28 @@ static void attach_adapters(encoder *e)
             (void)th_set_requires_gradient(p.tensor, true);
 }
 
+/* Sets the largest number of tokens of a text. It must have room for more than what the tokenizer adds, such as [CLS]. */
+static void choose_length(encoder *e)
+{
+    const int64_t positions = e->length;
+    th_token_list added = {.count = 0};
+    char problem[160];
+    require_ok(e->ctx, th_tokenizer_encode_document(e->tokenizer, "", 0, &added));
+    const int64_t least = (int64_t)added.count + 1;
+    th_token_list_free(&added);
+    if (e->sentences.length > 0 && e->sentences.length < positions)
+        e->length = e->sentences.length;
+    if (chosen.length > 0)
+        e->length = chosen.length;
+    snprintf(problem, sizeof problem, "--length takes %lld to %lld tokens with this model and its tokenizer, not ",
+             (long long)least, (long long)positions);
+    char value[32];
+    snprintf(value, sizeof value, "%lld", (long long)e->length);
+    if (e->length < least || e->length > positions)
+        refuse(PROGRAM, problem, value);
+    e->sentences.length = e->length;
+}
+
 void open_pretrained(encoder *e, const th_text_examples *data)
 {
     th_head_options head;
@@ -170,9 +185,7 @@ void open_pretrained(encoder *e, const th_text_examples *data)
     read_sentences(e, chosen.model);
     if (chosen.pooling)
         choose_pooling(e);
-    if (chosen.length > 0 || e->sentences.length > 0)
-        e->length = chosen.length > 0 ? chosen.length : e->sentences.length;
-    e->sentences.length = e->length;
+    choose_length(e);
     if (chosen.lora > 0)
         attach_adapters(e);
     if (chosen.freeze)

@@ -9,12 +9,32 @@ static void require_embeddings(const encoder *e, const char *path)
         refuse(PROGRAM, "this model has a head; embeddings need a model without one: ", path);
 }
 
-/* Writes a text as JSON does. */
+/* Returns how many bytes the UTF-8 character at text has; 0 if it is invalid. */
+static int character_bytes(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    const int bytes = c[0] < 0x80                   ? 1
+                      : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                      : (c[0] & 0xf0) == 0xe0       ? 3
+                      : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                    : 0;
+    for (int i = 1; i < bytes; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    const bool other = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                       (c[0] == 0xf0 && c[1] < 0x90) ||
+                       (c[0] == 0xf4 && c[1] > 0x8f); /* longer than needed, a surrogate, or beyond U+10FFFF */
+    return other ? 0 : bytes;
+}
+
+/* Writes a text as JSON does. Invalid bytes become U+FFFD. */
 static void write_json_text(FILE *file, const char *text)
 {
     fputc('"', file);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
+    for (int bytes; *text; text += bytes ? bytes : 1)
+        if ((bytes = character_bytes(text)) != 1)
+            fprintf(file, "%.*s", bytes ? bytes : 3, bytes ? text : "\xef\xbf\xbd");
+        else if (*text == '"' || *text == '\\')
             fprintf(file, "\\%c", *text);
         else if ((unsigned char)*text < ' ')
             fprintf(file, "\\u%04x", (unsigned)*text);

@@ -64,6 +64,20 @@ encoder_task parse_task(const char *word)
     return TASK_EMBED;
 }
 
+/* Ends the program for options that the task does not have. */
+static void check_task_options(void)
+{
+    static const char *const losses[] = {"ranking", "cosent", "cosine", "triplet"};
+    bool known = chosen.loss == NULL;
+    for (size_t i = 0; !known && i < sizeof losses / sizeof *losses; i++)
+        known = strcmp(chosen.loss, losses[i]) == 0;
+    if (!known)
+        refuse(PROGRAM, "--loss takes ranking, cosent, cosine or triplet, not ", chosen.loss);
+    if (parse_task(chosen.task) != TASK_EMBED && (chosen.loss || chosen.pooling))
+        refuse(PROGRAM, chosen.loss ? "--loss is for the task embed, not " : "--pooling is for the task embed, not ",
+               chosen.task);
+}
+
 void read_settings(int argc, char **argv)
 {
     const char *words[3] = {NULL};
@@ -83,7 +97,9 @@ void read_settings(int argc, char **argv)
     chosen.model = words[0];
     chosen.data = words[1];
     chosen.run = words[2];
-    (void)parse_task(chosen.task);
+    check_task_options();
+    if (chosen.run[0] == 0)
+        refuse(PROGRAM, "the name of the run's folder is empty", "");
 }
 
 const char *settings_to_text(int argc, char **argv)

@@ -13,6 +13,7 @@ typedef struct trainer {
     th_batches batches; /* of the examples for training */
     int64_t *rows;      /* [batch] of the present batch */
     int64_t steps;      /* of the whole run */
+    int64_t examples;   /* for training; a checkpoint has their number */
     double best;
     double step_seconds; /* of this process's steps, without evaluations and checkpoints */
     th_optimizer *optimizer;
@@ -60,12 +61,13 @@ static void write_log(trainer *t, const th_log_field *fields, int count)
     require_ok(t->e.ctx, th_event_log_write(t->events, th_step(t->e.ctx), fields, count));
 }
 
-enum { NUMBERS = 3 };
+enum { NUMBERS = 4 };
 static void list_numbers(trainer *t, th_checkpoint_number list[NUMBERS])
 {
     list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->batches.epoch};
     list[1] = (th_checkpoint_number){.name = "index", .integer = &t->batches.index};
     list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
+    list[3] = (th_checkpoint_number){.name = "examples", .integer = &t->examples};
 }
 
 static void save_checkpoint(trainer *t)
@@ -87,6 +89,11 @@ static void load_checkpoint(trainer *t)
         .model = t->e.model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
     list_numbers(t, numbers);
     require_ok(t->e.ctx, th_checkpoint_load(path_in(chosen.run, NEWEST_CHECKPOINT), &checkpoint));
+    if (t->examples == t->training.count)
+        return;
+    fprintf(stderr, PROGRAM ": the run was started with %lld examples for training, and %s has %lld now\n",
+            (long long)t->examples, chosen.data, (long long)t->training.count);
+    exit(EXIT_FAILURE);
 }
 
 /* -- examples, model and optimizer -- */
@@ -115,8 +122,6 @@ static void open_data(trainer *t)
         options.n_labels = t->data.n_labels;
         read_examples(t->e.ctx, chosen.validation_file, &options, &t->validation_data);
     }
-    if (t->e.task == TASK_EMBED && texts_of(&t->data) < 2)
-        give_up(PROGRAM, "embed needs pairs or triplets of texts, such as the columns anchor and positive");
     divide_data(t);
 }
 
@@ -140,6 +145,7 @@ static void make_optimizer(trainer *t)
     t->steps = chosen.epochs * steps_in_epoch;
     t->batches = (th_batches){
         .count = t->training.count, .batch = chosen.batch, .shuffle = !chosen.in_order, .seed = (uint64_t)chosen.seed};
+    t->examples = t->training.count;
     t->rows = malloc((size_t)chosen.batch * sizeof *t->rows);
     if (t->rows == NULL)
         give_up(PROGRAM, "out of memory");
@@ -191,12 +197,14 @@ static void draw_curves(const trainer *t, const evaluation *last)
     const char *log = path_in(chosen.run, "log.jsonl");
     const char *names[3] = {"loss/train", "learning_rate", name};
     const char *const titles[] = {"Training loss", "Learning rate", last->measure[0].name};
-    th_tensor *series[3];
+    const int wanted = last->measures > 0 ? 3 : 2;
+    th_tensor *series[3] = {NULL};
     th_curve curves[3];
     th_panel panels[3];
     int count = 0;
-    snprintf(name, sizeof name, "validation/%s", last->measure[0].name);
-    for (int i = 0; i < 3; i++) {
+    if (last->measures > 0)
+        snprintf(name, sizeof name, "validation/%s", last->measure[0].name);
+    for (int i = 0; i < wanted; i++) {
         series[i] = th_json_log_series(t->e.ctx, log, names[i]);
         const int64_t points = series[i] ? th_size(series[i], 1) : 0;
         const double *number = points > 0 ? th_data_const(series[i]) : NULL;
@@ -230,9 +238,11 @@ static void evaluate_and_save(trainer *t)
         write_log(t, fields, count);
         th_progress_note(t->bar, "step %lld  %s %.4f", (long long)th_step(t->e.ctx), result.measure[0].name,
                          result.measure[0].value);
-        best = !(result.measure[0].value <= t->best); /* NaN, too */
-        draw_curves(t, &result);
+        const double value =
+            result.measure[0].value; /* NaN: the correlation of a constant, or a model without numbers */
+        best = isnan(value) ? !isfinite(t->best) : !(value <= t->best);
     }
+    draw_curves(t, &result);
     if (best) {
         t->best = t->validation.count > 0 ? result.measure[0].value : t->best;
         save_encoder(&t->e, path_in(chosen.run, "model"), TH_FLOAT32);
@@ -289,6 +299,7 @@ static int run_training(trainer *t, bool resuming)
     require_no_error(t->e.ctx);
     open_data(t);
     open_pretrained(&t->e, &t->data);
+    check_training_examples(&t->e, &t->data, &t->validation_data);
     if (resuming)
         lock_run(chosen.run);
     else
@@ -329,6 +340,8 @@ int resume(int argc, char **argv)
                                 "encoder resume RUN\nContinues a stopped run, with the same result.", options, &run,
                                 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
+    if (access(path_in(run, NEWEST_CHECKPOINT), F_OK) != 0)
+        give_up_file(path_in(run, NEWEST_CHECKPOINT), "read, so there is nothing to continue");
     th_context *ctx = th_context_new(NULL);
     char *text = th_checkpoint_configuration(ctx, path_in(run, NEWEST_CHECKPOINT));
     require_no_error(ctx);

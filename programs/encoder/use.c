@@ -46,8 +46,7 @@ int eval(int argc, char **argv)
     th_text_examples data = {.count = 0};
     evaluation result;
     read_examples(e.ctx, words[1], &read, &data);
-    if (e.task == TASK_EMBED && texts_of(&data) < 2)
-        refuse(PROGRAM, "eval of embeddings needs pairs of texts: ", words[1]);
+    check_examples(&e, &data, words[1]);
     int64_t *rows = order_rows(data.count, false, 0);
     require_ok(e.ctx, evaluate(&e, &(selection){&data, rows, data.count}, BATCH, NULL, &result));
     free(rows);

@@ -43,7 +43,21 @@ done
 kill -INT $pid 2>/dev/null || true
 wait $pid || [ $? -eq 130 ] || fail "a stopped run ends with $?: $(cat stop_said)"
 expect 0 '' "$program" resume stopped --quiet
+expect 0 '' "$program" resume stopped --quiet # a finished run
 cmp run/model/model.safetensors stopped/model/model.safetensors || fail "the stopped run has another model"
+
+cp colors.csv changed.csv
+train changed.csv changed --task classify --epochs 1000 >stop_said 2>&1 &
+pid=$!
+i=0
+while [ ! -s changed/last.safetensors ] && [ $i -lt 500 ]; do
+    sleep 0.02
+    i=$((i + 1))
+done
+kill -INT $pid 2>/dev/null || true
+wait $pid || [ $? -eq 130 ] || fail "a stopped run ends with $?: $(cat stop_said)"
+head -n 101 colors.csv >changed.csv
+expect 1 'the run was started with 144 examples for training, and changed.csv has 90 now' "$program" resume changed --quiet
 
 # -- the loss of an evaluation is the mean over examples or words, also if the last batch is smaller: here it has one long example with
 # the wrong label. An evaluation in training has batches of 8, and eval's have 32 --
@@ -94,7 +108,7 @@ expect 0 '' train pairs.csv alone --task classify --text hypothesis --epochs 1 -
 # -- embeddings --
 awk 'BEGIN { print "anchor,positive,negative"; for (i = 0; i < 64; i++) print (i % 2 ? "the tape,records order,loss backward" : "the loss,gradients backward,tape records") }' >triplets.csv
 for loss in ranking triplet; do
-    expect 0 '' train triplets.csv near_$loss --task embed --loss $loss --epochs 2 --length 16
+    expect 0 '' train triplets.csv near_$loss --task embed --loss $loss --epochs 2 --length 12
 done
 cut -d , -f 1,2 triplets.csv >pairs.csv
 expect 0 '' train pairs.csv near --task embed --epochs 2 --lora 2
@@ -131,12 +145,45 @@ expect 1 'embed needs pairs or triplets' train colors.csv other --task embed
 printf 'text,label\na,red\nb,red\n' >one.csv
 expect 1 'the examples have only one label' train one.csv other --task classify
 printf 'text,label\na,green\n' >green.csv
-expect 1 'the label "green" is none of the model' "$program" eval run green.csv
+expect 1 'the label "green" is none of the 2 known labels: "blue", "red"' "$program" eval run green.csv
 expect 2 'this model has no head' "$program" predict near "a"
 expect 2 'this model has a head' "$program" embed run "a"
 expect 2 'there is a model already' "$program" export near out_float32
 expect 2 '--freeze: no parameter has a name like nothing' train colors.csv other --task classify --freeze nothing
 expect 2 'unknown command' "$program" guess
 expect 1 'standard output could not be written' sh -c '"$1" predict run tape >&-' sh "$program"
+sed 's/text,/text1,text2,/;2,$s/,/,tape,/' colors.csv >second.csv
+printf '{"text": "a", "labels": ["red", "blue"]}\n' >two_labels.jsonl
+awk 'BEGIN { print "text,score"; for (i = 0; i < 40; i++) print "a tape," i % 3 }' >scored.csv
+sed '2,$s/[12]$/0/' scored.csv >constant.csv
+expect 2 '--loss takes ranking, cosent, cosine or triplet, not x' train pairs.csv other --task embed --loss x
+expect 2 '--loss is for the task embed, not classify' train colors.csv other --task classify --loss cosine
+expect 2 '--pooling is for the task embed, not regress' train stars.tsv other --task regress --pooling max
+expect 1 'pairs.csv: the loss needs a score of each pair' train pairs.csv other --task embed --loss cosent
+expect 1 'pairs.csv: the loss triplet needs three texts' train pairs.csv other --task embed --loss triplet
+expect 1 'colors.csv: embed needs pairs' train pairs.csv other --task embed --validation-file colors.csv
+expect 1 'scores.csv: scores must be in both files' train pairs.csv other --task embed --validation-file scores.csv
+expect 1 'second.csv: its examples have another number of texts' train colors.csv other --task classify --validation-file second.csv
+expect 1 'two_labels.jsonl: an example has no label or several' train colors.csv other --task classify --validation-file two_labels.jsonl
+expect 1 'two_labels.jsonl: an example has no label or several' "$program" eval run two_labels.jsonl
+expect 1 'colors.csv: embed needs pairs' "$program" eval near colors.csv
+expect 2 '--length takes 3 to 12 tokens with this model and its tokenizer, not 13' train colors.csv other --task classify --length 13
+expect 2 '--length takes 3 to 12 .* not 2' train colors.csv other --task classify --length 2
+expect 2 "the name of the run's folder is empty" train colors.csv '' --task classify
+expect 1 'nothing/last.safetensors cannot be read, so there is nothing to continue' "$program" resume nothing
+expect 2 'the text is empty' "$program" predict run ''
+expect 0 'there is no file nothing.txt, so the word is a text' "$program" predict run nothing.txt
+printf 'the\0tape\n' >nul.txt
+expect 2 'a line has a NUL character, as in UTF-16' "$program" predict run nul.txt
+printf 'a \377 \342\202\254 \355\240\200\n' >invalid.txt
+"$program" embed near invalid.txt >invalid.json
+iconv -f utf-8 -t utf-8 invalid.json | grep -qF "$(printf '"a \357\277\275 \342\202\254 ')" || fail "embed writes JSON that is not UTF-8"
+expect 0 '' train scored.csv constant --task regress --epochs 3 --validation-file constant.csv # no correlation with a constant
+expect 0 '' train colors.csv whole --task classify --epochs 1 --validation 0
+[ -s whole/curves.svg ] || fail "a run without validation has no curves.svg"
+if [ -c /dev/full ]; then
+    expect 1 '/dev/full: No space left on device' "$program" embed near texts --out /dev/full
+    expect 1 'standard output could not be written' sh -c '"$1" eval run colors.csv >/dev/full' sh "$program"
+fi
 [ ! -e other ] || fail "a run that did not begin leaves a folder"
 expect 0 'best=' train colors.csv frozen --task classify --freeze 'embedding.*,layers.*' --epochs 1

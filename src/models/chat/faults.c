@@ -47,16 +47,28 @@ void th_faults_take(th_faults *faults, th_context *ctx, const char *source, int6
     faults->kind[i].count++;
 }
 
+/* Appends at most `most` bytes of a message. A longer one ends with "..." behind a word. Returns how many bytes it took. */
+static size_t append_message(char *text, size_t size, const char *message, size_t most)
+{
+    size_t bytes = strlen(message);
+    const bool fits = bytes <= most;
+    if (!fits)
+        for (bytes = most; bytes > 1 && message[bytes - 1] != ' ';)
+            bytes--;
+    th_append(text, size, "%.*s%s", (int)bytes, message, fits ? "" : "...");
+    return bytes;
+}
+
 th_status th_faults_fail(const th_faults *faults, th_context *ctx, const char *operation, const char *name,
                          int64_t examples)
 {
     char text[1000] = "";
-    const int most = TH_FAULT_TEXT / (faults->kinds > 0 ? faults->kinds : 1); /* bytes of a message, so that all fit */
+    size_t left = TH_FAULT_TEXT; /* bytes for messages. Those that a short one leaves are for the ones after it */
     for (int i = 0; i < faults->kinds; i++) {
         if (i == 0)
             th_append(text, sizeof text, "%.300s", name);
         th_append(text, sizeof text, "%s line %lld: ", i == 0 ? "," : ";", (long long)faults->kind[i].line);
-        th_append(text, sizeof text, "%.*s", most, faults->kind[i].text);
+        left -= append_message(text, sizeof text, faults->kind[i].text, left / (size_t)(faults->kinds - i));
         if (faults->count > 1)
             th_append(text, sizeof text, " (%lld such)", (long long)faults->kind[i].count);
     }

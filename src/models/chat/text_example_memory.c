@@ -162,11 +162,21 @@ static int64_t make_label_names(th_example_collection *c, struct th_text_example
     return (int64_t)sort_names(m->label_names, c->label.n);
 }
 
+static th_status refuse_label(const th_example_collection *c, const struct th_text_example_memory *m, const char *name,
+                              const char *label, int64_t n_labels)
+{
+    enum { MOST = 6 };
+    char quoted[TH_QUOTED], list[MOST * (TH_QUOTED + 4) + 8] = "";
+    for (int64_t i = 0; i < n_labels && i < MOST; i++)
+        th_append(list, sizeof list, "%s\"%s\"", i ? ", " : "", th_quote(m->label_names[i], quoted));
+    return th_fail(c->ctx, TH_ERROR_VALUE, operation, "%.300s: the label \"%s\" is none of the %lld known labels: %s%s",
+                   name, th_quote(label, quoted), (long long)n_labels, list, n_labels > MOST ? " ..." : "");
+}
+
 /* Sets the number of each label. Refuses labels that the options do not have. */
 static th_status number_labels(th_example_collection *c, struct th_text_example_memory *m, const char *name,
                                int64_t n_labels)
 {
-    char quoted[TH_QUOTED];
     named_label *sorted = sort_labels(m->label_names, n_labels);
     m->numbers = malloc((c->label.n ? c->label.n : 1) * sizeof *m->numbers);
     size_t unknown = c->label.n;
@@ -178,10 +188,7 @@ static th_status number_labels(th_example_collection *c, struct th_text_example_
     free(sorted);
     if (sorted == NULL || m->numbers == NULL)
         return fail_memory(c);
-    if (unknown < c->label.n)
-        return th_fail(c->ctx, TH_ERROR_VALUE, operation, "%.300s: the label \"%s\" is none of the model's %lld labels",
-                       name, th_quote(m->labels[unknown], quoted), (long long)n_labels);
-    return TH_OK;
+    return unknown < c->label.n ? refuse_label(c, m, name, m->labels[unknown], n_labels) : TH_OK;
 }
 
 th_status th_finish_examples(th_example_collection *c, const char *name, th_text_examples *data)

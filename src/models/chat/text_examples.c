@@ -60,17 +60,60 @@ static th_status refuse(const th_example_collection *c, const char *problem)
     return th_fail(c->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", c->source, problem);
 }
 
+/* Returns the first member of an object within the object that has one of the names; NULL: none. *outer: its key. */
+static const char *find_inner(const json_t *object, const char *const *names, const char **outer)
+{
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)object, *outer, value)
+        for (const char *const *name = names; json_is_object(value) && *name; name++)
+            if (json_object_get(value, *name))
+                return *name;
+    return NULL;
+}
+
+/* Returns the member that is an array of arrays or objects: "train" or the first one; NULL: none. */
+static const char *find_records(const json_t *object)
+{
+    const char *key, *found = NULL;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
+        const json_t *first = json_array_get(value, 0);
+        if ((json_is_array(first) || json_is_object(first)) && (found == NULL || strcmp(key, "train") == 0))
+            found = key;
+    }
+    return found;
+}
+
+/* Appends how to convert an object that has the wanted member, or whole lists of examples, within it. */
+static void append_conversion(const json_t *object, const char *const *names, char problem[TH_PROBLEM])
+{
+    char quoted[TH_QUOTED];
+    const char *outer, *inner = find_inner(object, names, &outer), *list = find_records(object);
+    if (inner)
+        th_append(problem, TH_PROBLEM,
+                  ". \"%s\" within \"%s\" must be a member of the example itself: jq writes {%s: .%s.%s}", inner,
+                  th_quote(outer, quoted), inner, quoted, inner);
+    else if (list)
+        th_append(problem, TH_PROBLEM,
+                  ". If \"%s\" is the list of the examples, this command writes one in each line: jq -c '.%s[]%s'",
+                  th_quote(list, quoted), quoted,
+                  json_is_array(json_array_get(json_object_get(object, list), 0)) ? " | {text: .[0], label: .[1]}"
+                                                                                  : "");
+}
+
 /* Refuses an example without a wanted member. */
 static th_status refuse_missing(const th_example_collection *c, const json_t *object, const char *role,
                                 const char *given, const char *const *names)
 {
     char problem[TH_PROBLEM] = "", fields[TH_FIELDS];
+    const char *const *const all = names;
     th_example_list_fields(object, fields);
     th_append(problem, sizeof problem, "it has no %s: its fields are %s. The %s is called ", role, fields, role);
     if (given)
         th_append(problem, sizeof problem, "\"%.100s\"", given);
     for (; !given && *names; names++)
         th_append(problem, sizeof problem, "\"%s\"%s", *names, names[1] == NULL ? "" : names[2] ? ", " : " or ");
+    append_conversion(object, given ? (const char *const[]){given, NULL} : all, problem);
     return refuse(c, problem);
 }
 
@@ -254,6 +297,10 @@ static th_status add_record(th_example_collection *c, const th_example_reader *r
     const th_json_limits limits = {.bytes = TH_MAX_EXAMPLE, .depth = TH_EXAMPLE_DEPTH};
     const char *problem = record->problem;
     const bool is_json = reader->columns == NULL && !reader->sentences;
+    if (is_json && !reader->in_array && *record->text != '{' && problem == NULL)
+        problem = "the line is neither an object of JSON nor a row of a table, which has the names of its columns in "
+                  "the first "
+                  "line";
     json_t *object = problem             ? NULL
                      : reader->columns   ? th_example_row(reader, record, &problem)
                      : reader->sentences ? read_sentence(c, record, &problem)
@@ -263,6 +310,10 @@ static th_status add_record(th_example_collection *c, const th_example_reader *r
         status = refuse(c, problem);
     else if (object == NULL)
         status = is_json ? th_error_code(c->ctx) : fail_memory(c);
+    else if (json_is_array(object))
+        status =
+            refuse(c, "the example is an array, not an object. For pairs of a text and its label, this command writes "
+                      "objects: jq -c '.[] | {text: .[0], label: .[1]}'");
     else if (!json_is_object(object))
         status = refuse(c, "the example is not a JSON object, such as {\"text\": \"...\", \"label\": \"...\"}");
     else

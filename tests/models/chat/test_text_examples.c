@@ -83,7 +83,7 @@ START_TEST(labels_of_a_model)
     static const char *const names[] = {"spam", "ham"};
     const th_text_example_options known = {.kind = TH_EXAMPLES_LABELS, .label_names = names, .n_labels = 2};
     check(&known, "text,label\nx,ham\n", "x[1 ham]\n");
-    refused(&known, "text,label\nx,eggs\n", "the label \"eggs\" is none of the model's 2 labels");
+    refused(&known, "text,label\nx,eggs\n", "the label \"eggs\" is none of the 2 known labels: \"spam\", \"ham\"");
 }
 END_TEST
 
@@ -164,6 +164,30 @@ START_TEST(faults_are_counted)
 }
 END_TEST
 
+/* Files in other forms: the message says how to convert them. (CLINC150, Restaurant8k, SQuAD, and a text without names.) */
+START_TEST(conversions)
+{
+    refused(&labels, "{\"oos_val\": [[\"a\", \"b\"]], \"train\": [[\"what is pto\", \"translate\"]]}",
+            "jq -c '.train[] | {text: .[0], label: .[1]}'");
+    refused(&labels, "[[\"what is pto\", \"translate\"]]", "jq -c '.[] | {text: .[0], label: .[1]}'");
+    refused(&labels, "[{\"userInput\": {\"text\": \"a table\"}, \"labels\": [{\"slot\": \"people\"}]}]",
+            "\"text\" within \"userInput\" must be a member of the example itself: jq writes {text: .userInput.text}");
+    refused(&labels, "{\"version\": \"1.1\", \"data\": [{\"title\": \"a\"}]}", "one in each line: jq -c '.data[]'");
+    refused(&labels, "a line of text\nanother\n", "the line is neither an object of JSON nor a row of a table");
+}
+END_TEST
+
+/* Messages that do not fit end behind a word. */
+START_TEST(long_faults)
+{
+    static const char text[] =
+        "{\"text\": \"a\"}\n{\"texts\": \"b\"}\n{\"text\": 3}\n{\"text\": \"b\", \"label\": {}}\n";
+    refused(&labels, text, "\"target\" or ... (1 such); line 2");
+    refused(&labels, text,
+            "... (1 such); line 3: the text is a number, not a text (1 such); line 4: a label is an object");
+}
+END_TEST
+
 START_TEST(wrong_arguments)
 {
     th_text_examples data;
@@ -189,6 +213,8 @@ int main(void)
     tcase_add_test(tests, tables_without_a_header);
     tcase_add_test(tests, names_of_columns);
     tcase_add_test(tests, faults_are_counted);
+    tcase_add_test(tests, conversions);
+    tcase_add_test(tests, long_faults);
     tcase_add_test(tests, wrong_arguments);
     return run_suites();
 }
