@@ -1,5 +1,5 @@
-/* Metrics of predictions, from arrays of numbers: without tensors and gradients. The values are those of scikit-learn and
- * SciPy. A metric without a value, such as a correlation with a constant, is NaN. */
+/* Metrics of predictions, from arrays of numbers: without tensors and gradients. The values are those of scikit-learn, SciPy
+ * and seqeval. A metric without a value, such as a correlation with a constant, is NaN. */
 #ifndef TAPEHEAD_METRICS_H
 #define TAPEHEAD_METRICS_H
 
@@ -26,6 +26,18 @@ TH_API void th_count_classes(const int64_t *matrix, int64_t classes, th_label_co
 /* Sets counts[l] for each of several labels. actual and predicted are [count][labels]. */
 TH_API void th_count_labels(const bool *actual, const bool *predicted, int64_t count, int64_t labels,
                             th_label_counts *counts);
+
+/* Counts the entities that labels of words mark: B-PER begins an entity of the type PER, I-PER continues it, E-PER ends it,
+ * S-PER is an entity of one word, and O is outside (Ramshaw and Marcus 1995: BIO, IOB, IOE and BIOES). An entity is right if
+ * its type and both ends are. A label that does not fit, such as I-PER after O, begins an entity, as in conlleval and in
+ * seqeval's default mode. The type is what follows the first "-" behind the first character, or all that follows this
+ * character.
+ * actual and predicted [count] are indices into label_names [labels]. Sentences are separated by a number outside
+ * [0, labels) in either array, such as -1. counts [labels] is overwritten: counts[l] is for the type of label l if no label
+ * before it has this type; otherwise, and for O, it is 0. So th_score_micro and th_score_macro of counts are those of
+ * seqeval. */
+TH_API void th_count_entities(const char *const *label_names, int64_t labels, const int32_t *actual,
+                              const int32_t *predicted, int64_t count, th_label_counts *counts);
 
 /* precision = right / predicted, recall = right / actual, f1 = 2 right / (predicted + actual). 0 / 0 is 0. */
 typedef struct th_label_score {

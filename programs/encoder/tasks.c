@@ -176,9 +176,13 @@ static void add_outputs(const encoder *e, const selection *s, const th_tensor *l
         return;
     }
     const int32_t *target = th_data_const(targets);
-    for (int64_t i = 0; i < rows; i++)
+    const int64_t words = rows / s->count; /* 1 without words */
+    for (int64_t i = 0; i < rows; i++) {
         if (target[i] != IGNORED)
             add_label(o, target[i], largest(x + i * e->n_labels, e->n_labels));
+        if (e->task == TASK_TOKENS && i % words == words - 1)
+            add_label(o, IGNORED, IGNORED); /* the end of a sentence */
+    }
 }
 
 static th_status evaluate_batch(const encoder *e, const selection *s, outputs *o)
@@ -322,6 +326,30 @@ static void measure_decisions(const outputs *o, evaluation *result)
     add_measure(result, "recall", score.recall);
 }
 
+/* Whether the labels of words mark entities: O, and B-TYPE or I-TYPE, also E-TYPE and S-TYPE. */
+static bool mark_entities(const encoder *e)
+{
+    int64_t marks = 0;
+    for (int64_t i = 0; i < e->n_labels; i++) {
+        const char *name = e->label_names[i];
+        const bool marked = strchr("BIES", name[0]) && name[0] && name[1] == '-';
+        if (!marked && strcmp(name, "O") != 0)
+            return false;
+        marks += marked;
+    }
+    return e->task == TASK_TOKENS && marks > 0;
+}
+
+/* Of entities with all their words: the measure of named entity recognition. */
+static void measure_entities(const encoder *e, const outputs *o, th_label_counts *counts, evaluation *result)
+{
+    th_count_entities(e->label_names, e->n_labels, o->label, o->predicted, o->count, counts);
+    const th_label_score score = th_score_micro(counts, e->n_labels);
+    add_measure(result, "entity_f1", score.f1);
+    add_measure(result, "precision", score.precision);
+    add_measure(result, "recall", score.recall);
+}
+
 static th_status measure_labels(const encoder *e, const outputs *o, const char *confusion, evaluation *result)
 {
     const size_t n = (size_t)e->n_labels;
@@ -330,9 +358,13 @@ static th_status measure_labels(const encoder *e, const outputs *o, const char *
     if (matrix == NULL || counts == NULL)
         give_up(PROGRAM, "out of memory");
     th_confusion_matrix(o->label, o->predicted, o->count, e->n_labels, matrix);
-    th_count_classes(matrix, e->n_labels, counts);
+    if (mark_entities(e))
+        measure_entities(e, o, counts, result);
     add_measure(result, "accuracy", th_accuracy(matrix, e->n_labels));
-    add_measure(result, "macro_f1", th_score_macro(counts, e->n_labels).f1);
+    if (!mark_entities(e)) {
+        th_count_classes(matrix, e->n_labels, counts);
+        add_measure(result, "macro_f1", th_score_macro(counts, e->n_labels).f1);
+    }
     const th_status status = confusion ? draw_confusion(e, matrix, confusion) : TH_OK;
     free(matrix);
     free(counts);

@@ -1,11 +1,12 @@
 """Writes the fixture of tests/training/test_metrics.c: random predictions, also with ties and degenerate ones, and the metrics of
-scikit-learn and SciPy. Each case is a line with its name and sizes, and lines of numbers."""
+scikit-learn, SciPy and seqeval. Each case is a line with its name and sizes, and lines of numbers."""
 
 import warnings
 
 import common
 import numpy as np
 import scipy.stats
+from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 from sklearn import metrics
 
 AVERAGES = ("macro", "micro")
@@ -34,6 +35,28 @@ def labels(random, count, number, share):
     actual, predicted = (random.uniform(size=(count, number)) < share for _ in range(2))
     actual[0] = predicted[0] = True  # otherwise scikit-learn leaves a label in the mean
     return f"labels {count} {number}\n" + line(actual) + line(predicted) + line(scores_of(actual, predicted, range(number)))
+
+
+# The test has the same names. The first label of each type has its counts.
+ENTITY_LABELS = ("O", "B-A", "I-A", "E-A", "S-A", "B-B-C", "I-B-C", "E-B-C", "B", "I")
+ENTITY_TYPES = {"A": 1, "B-C": 5, "_": 8}
+
+
+def entities(random, count, outside, used):
+    """Sentences are separated by -1. outside: the share of O."""
+    tags = np.where(random.uniform(size=(2, count)) < outside, 0, random.integers(used, size=(2, count)))
+    same = random.uniform(size=count) < 0.6
+    tags[1, same] = tags[0, same]
+    tags[0, random.uniform(size=count) < 0.1] = -1
+    ends = [-1, *np.flatnonzero(tags[0] < 0), count]
+    sentences = [[[ENTITY_LABELS[tag] for tag in side[begin + 1:end]] for begin, end in zip(ends, ends[1:])] for side in tags]
+    rows = [precision_recall_fscore_support(*sentences, average=average, zero_division=0)[:3] for average in AVERAGES]
+    rows = np.nan_to_num(rows)  # the macro mean of no types
+    types = sorted({label[1:].split("-", 1)[-1] or "_" for side in sentences for row in side for label in row if label != "O"})
+    each = dict(zip(types, zip(*precision_recall_fscore_support(*sentences, average=None, zero_division=0)[:3])))
+    of_label = {label: each.get(name, (0, 0, 0)) for name, label in ENTITY_TYPES.items()}
+    return (f"entities {count} {len(ENTITY_LABELS)}\n" + line(tags[0]) + line(tags[1]) + line(rows)
+            + line([of_label.get(label, (0, 0, 0)) for label in range(len(ENTITY_LABELS))]))
 
 
 def numbers(x, y):
@@ -75,6 +98,8 @@ def cases():
     yield roc([1, 1, 1], [1, 2, 3])
     yield roc([0, 1, 1, 0], [0.5, 0.5, 0.5, 0.5])
     yield roc([0, 0, 1, 1], [1, 2, 3, 4])
+    for count, outside, used in ((1, 0, 2), (200, 0.6, 3), (400, 0.2, 10), (400, 0.7, 10), (30, 1, 10), (400, 0, 4), (200, 0, 10)):
+        yield entities(random, count, outside, used)
 
 
 def fixtures(folder):

@@ -51,6 +51,98 @@ void th_count_labels(const bool *actual, const bool *predicted, int64_t count, i
     }
 }
 
+/* -- entities -- */
+
+/* The entities of one sequence of labels, from the first to the last. */
+typedef struct entity_reader {
+    const char *label;  /* of the word before */
+    int64_t begin, end; /* of the entity that was read last: its first word, and the one behind it */
+    const char *type;
+    bool open; /* within an entity, which begins at `begin` */
+} entity_reader;
+
+static const char outside[] = "O";
+
+static const char *type_of_label(const char *label)
+{
+    const char *rest = label[0] ? label + 1 : label, *dash = strchr(rest, '-');
+    rest = dash ? dash + 1 : rest;
+    return *rest ? rest : "_";
+}
+
+static bool same_type(const char *a, const char *b)
+{
+    return strcmp(type_of_label(a), type_of_label(b)) == 0;
+}
+
+static bool is_one_of(char tag, const char *tags)
+{
+    return tag != 0 && strchr(tags, tag) != NULL;
+}
+
+/* Whether an entity ends between the labels of two words. */
+static bool ends_entity(const char *before, const char *label)
+{
+    return is_one_of(before[0], "ES") || (is_one_of(before[0], "BI") && is_one_of(label[0], "BSO")) ||
+           (!is_one_of(before[0], "O.") && !same_type(before, label));
+}
+
+/* Whether an entity begins there. */
+static bool begins_entity(const char *before, const char *label)
+{
+    return is_one_of(label[0], "BS") || (is_one_of(before[0], "ESO") && is_one_of(label[0], "EI")) ||
+           (!is_one_of(label[0], "O.") && !same_type(before, label));
+}
+
+/* Reads the label of word i, or O behind the last word of a sentence. Returns whether an entity ends before it. */
+static bool read_label(entity_reader *r, int64_t i, const char *label, int64_t *begin)
+{
+    const bool ended = r->open && ends_entity(r->label, label);
+    *begin = r->begin;
+    if (ended) {
+        r->type = type_of_label(r->label);
+        r->end = i;
+        r->open = false;
+    }
+    if (begins_entity(r->label, label)) {
+        r->begin = i;
+        r->open = true;
+    }
+    r->label = label;
+    return ended;
+}
+
+/* Returns the first label with a type. */
+static int64_t first_with_type(const char *const *label_names, int64_t labels, const char *type)
+{
+    int64_t l = 0;
+    while (l + 1 < labels && (strcmp(label_names[l], outside) == 0 || strcmp(type_of_label(label_names[l]), type) != 0))
+        l++;
+    return l;
+}
+
+void th_count_entities(const char *const *label_names, int64_t labels, const int32_t *actual, const int32_t *predicted,
+                       int64_t count, th_label_counts *counts)
+{
+    entity_reader reader[2] = {{.label = outside}, {.label = outside}};
+    memset(counts, 0, (size_t)labels * sizeof *counts);
+    for (int64_t i = 0; i <= count; i++) {
+        const bool within =
+            i < count && actual[i] >= 0 && actual[i] < labels && predicted[i] >= 0 && predicted[i] < labels;
+        int64_t begin[2];
+        const bool is_actual = read_label(&reader[0], i, within ? label_names[actual[i]] : outside, &begin[0]);
+        const bool is_predicted = read_label(&reader[1], i, within ? label_names[predicted[i]] : outside, &begin[1]);
+        if (is_actual)
+            counts[first_with_type(label_names, labels, reader[0].type)].actual++;
+        if (is_predicted)
+            counts[first_with_type(label_names, labels, reader[1].type)].predicted++;
+        if (is_actual && is_predicted && begin[0] == begin[1] && strcmp(reader[0].type, reader[1].type) == 0)
+            counts[first_with_type(label_names, labels, reader[0].type)].right++;
+    }
+}
+
+/* -- scores -- */
+
 static double ratio(int64_t part, int64_t whole)
 {
     return whole > 0 ? (double)part / (double)whole : 0;

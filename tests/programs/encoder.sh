@@ -95,7 +95,14 @@ expect 0 '' train tags.jsonl tags --task tokens --epochs 20
 "$program" predict tags "a loss end" >predicted
 [ "$(cut -f 2 predicted | tr '\n' ' ')" = "O B-BLUE O  " ] || fail "tags of words: $(cat predicted)"
 awk 'BEGIN { for (i = 0; i < 8; i++) print "a\tO\r\n" (i % 2 ? "tape\tB-RED" : "loss\tB-BLUE") "\r\nend\tO\r\n\r" }' >tags.conll
-expect 0 'examples=8 .*accuracy=1.0000' "$program" eval tags tags.conll
+expect 0 'examples=8 .*entity_f1=1.0000 precision=1.0000 recall=1.0000 accuracy=1.0000' "$program" eval tags tags.conll
+printf 'a\tO\ntape\tB-RED\nend\tO\n\nloss\tB-BLUE\nend\tI-BLUE\n\n' >longer.conll # I-BLUE is not in the examples
+printf '%s\tO\n%s\t%s\nend\t%s\n\n' a tape B-RED O a loss B-RED O a tape O O a loss B-BLUE B-RED >entities.conll
+expect 1 'the label "I-BLUE" is none of the 3 known labels: "B-BLUE", "B-RED", "O"' "$program" eval tags longer.conll
+expect 0 'entity_f1=0.5000 precision=0.5000 recall=0.5000 accuracy=0.7500' "$program" eval tags entities.conll
+sed 's/\tB-/\t/' tags.conll >plain.conll
+expect 0 '' train plain.conll plain --task tokens --epochs 1 --validation-file plain.conll
+grep -q 'validation/macro_f1' plain/log.jsonl || fail "labels that mark no entities have no macro F1"
 
 # -- pairs: the second text decides --
 awk 'BEGIN { print "premise,hypothesis,label"; for (i = 0; i < 160; i++) print (i % 2 ? "tape" : "loss") " order," (int(i / 2) % 2 ? "tape" : "loss") "," (int(i / 2) % 2 ? "red" : "blue") }' >pairs.csv

@@ -1,4 +1,4 @@
-/* Metrics: the fixture has the values of scikit-learn and SciPy (scripts/interop/metrics.py); pairs that do not count, ties,
+/* Metrics: the fixture has the values of scikit-learn, SciPy and seqeval (scripts/interop/metrics.py); pairs that do not count, ties,
  * errors. */
 #include <math.h>
 #include <stdio.h>
@@ -83,6 +83,21 @@ static void compare_labels(FILE *file, int64_t count, int64_t labels)
     assert_scores(file, counts, labels);
 }
 
+static void compare_entities(FILE *file, int64_t count, int64_t labels)
+{
+    static const char *const names[] = {"O", "B-A", "I-A", "E-A", "S-A", "B-B-C", "I-B-C", "E-B-C", "B", "I"};
+    double x[MAX];
+    int32_t y[2][MAX];
+    th_label_counts counts[10];
+    for (int side = 0; side < 2; side++) {
+        read_numbers(file, count, x);
+        for (int64_t i = 0; i < count; i++)
+            y[side][i] = (int32_t)x[i];
+    }
+    th_count_entities(names, labels, y[0], y[1], count, counts);
+    assert_scores(file, counts, labels);
+}
+
 static void compare_numbers(FILE *file, int64_t count)
 {
     double x[MAX], y[MAX], expected[2];
@@ -125,6 +140,8 @@ START_TEST(test_as_scikit_learn_and_scipy)
             compare_classes(file, a, b);
         else if (strcmp(kind, "labels") == 0)
             compare_labels(file, a, b);
+        else if (strcmp(kind, "entities") == 0)
+            compare_entities(file, a, b);
         else if (strcmp(kind, "numbers") == 0)
             compare_numbers(file, a);
         else if (strcmp(kind, "roc") == 0)

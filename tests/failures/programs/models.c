@@ -145,6 +145,8 @@ static th_status classifier_metrics(program_run *r)
     add_number(r, th_accuracy(matrix, 2) + th_score_macro(counts, 2).f1 + th_score_micro(counts, 2).f1);
     th_count_labels(several, several, 3, 1, counts);
     add_number(r, th_score_label(counts[0]).recall + th_mean_reciprocal_rank(several, x, 1, 3) + th_pearson(x, y, 3));
+    th_count_entities((const char *const[]){"O", "B-A"}, 2, actual, predicted, 3, counts);
+    add_number(r, th_score_micro(counts, 2).f1);
     add_number(r, th_spearman(r->ctx, x, y, 3));
     add_number(r, th_roc_auc(r->ctx, several, x, 3));
     return th_error_code(r->ctx);
