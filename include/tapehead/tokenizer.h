@@ -69,6 +69,37 @@ typedef struct th_bpe_options {
  * with the smaller ids. The caller holds the text in memory. Special tokens in the text are ordinary text. */
 TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options);
 
+/* What BERT's normalizer does with accents. */
+typedef enum th_accents {
+    TH_ACCENTS_BY_CASE, /* removes them if it makes letters small, as the reference does by default */
+    TH_ACCENTS_REMOVE,
+    TH_ACCENTS_KEEP,
+} th_accents;
+
+typedef struct th_word_piece_options {
+    /* required; at least the special tokens and the characters, alone and behind ##. The result has fewer tokens if there
+     * is nothing left to merge */
+    int64_t vocabulary;
+    int64_t min_frequency;       /* pairs that occur less often are not merged; 0: 2 */
+    int64_t limit_alphabet;      /* only the most frequent characters have tokens; 0: 1,000 */
+    const char *alphabet;        /* characters in UTF-8 that come before the most frequent ones; NULL: none */
+    const char *const *specials; /* [n_specials] further special tokens: the ids from 5, in this order. Copied */
+    int n_specials;
+    bool cased; /* keeps capital letters */
+    th_accents accents;
+    bool join_chinese; /* Chinese characters in a row are one word; by default each of them is a word */
+} th_word_piece_options;
+
+/* Learns WordPiece as the reference's BertWordPieceTokenizer does: the text goes through BERT's normalizer and
+ * pre-tokenizer, and BPE on characters makes the tokens. A character inside a word has the prefix ##. Pairs are merged
+ * as by th_tokenizer_train. The special tokens [PAD], [UNK], [CLS], [SEP] and [MASK] have the ids 0 to 4.
+ * th_tokenizer_encode_document returns [CLS] text [SEP]. The reference numbers the tokens with ## in the order of a hash
+ * table, which differs in each run, and so its choice among equally frequent pairs; here they have the order in which the
+ * text first has them. Of equally frequent characters beyond limit_alphabet, those with the smaller code points stay.
+ * A character that has no token is as if its word did not have it. TH_ERROR_ARGUMENT for other options. */
+TH_API th_tokenizer *th_tokenizer_train_word_piece(th_context *ctx, const char *text, size_t bytes,
+                                                   const th_word_piece_options *options);
+
 /* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.txt, or else with vocab.json and merges.txt:
  * GPT-2's two files, with GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). vocab.txt has a token
  * of BERT's WordPiece in each line. do_lower_case, tokenize_chinese_chars and strip_accents of a tokenizer_config.json
@@ -212,6 +243,7 @@ TH_API th_status th_tokenizer_write_until_end(const th_tokenizer *tokenizer, th_
 #define th_tokenizer_bytes_new(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_bytes_new(__VA_ARGS__))
 #define th_tokenizer_characters_new(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_characters_new(__VA_ARGS__))
 #define th_tokenizer_train(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_train(__VA_ARGS__))
+#define th_tokenizer_train_word_piece(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_train_word_piece(__VA_ARGS__))
 #define th_tokenizer_load(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_load(__VA_ARGS__))
 #define th_tokenizer_save(...) TH_AT_STATUS(th_tokenizer_save(__VA_ARGS__))
 #define th_tokenizer_encode(...) TH_AT_STATUS(th_tokenizer_encode(__VA_ARGS__))

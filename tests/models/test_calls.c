@@ -127,6 +127,7 @@ POINTER(tune_new, th_tune_new(model, tokenizer, chat, NULL))
 POINTER(bytes_new, th_tokenizer_bytes_new(ctx))
 POINTER(characters_new, th_tokenizer_characters_new(ctx, "abc", 3))
 POINTER(train, th_tokenizer_train(ctx, "abc", 3, &(th_bpe_options){.vocabulary = 257}))
+POINTER(train_word_piece, th_tokenizer_train_word_piece(ctx, "abc", 3, &(th_word_piece_options){.vocabulary = 20}))
 
 #define CALL(name)                                                                                                     \
     {                                                                                                                  \
@@ -207,6 +208,7 @@ static const struct call {
     CALL(bytes_new),
     CALL(characters_new),
     CALL(train),
+    CALL(train_word_piece),
     CALL(freeze),
     CALL(cast),
     CALL(store),

@@ -125,14 +125,20 @@ static bool queue_changed_pairs(th_pair_queue *q)
 
 /* -- words -- */
 
-bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, const int32_t byte_token[256],
-                            int64_t times)
+bool th_pair_queue_add_word(th_pair_queue *q, int64_t times)
 {
-    if (!TH_GROW(q->token, q->token_capacity, q->tokens + count) || !TH_GROW(q->word, q->word_capacity, q->words + 1))
+    if (!TH_GROW(q->word, q->word_capacity, q->words + 1))
         return false;
-    q->word[q->words++] = (th_training_word){q->tokens, count, times};
-    for (size_t i = 0; i < count; i++)
-        q->token[q->tokens++] = byte_token[(unsigned char)bytes[i]];
+    q->word[q->words++] = (th_training_word){q->tokens, 0, times};
+    return true;
+}
+
+bool th_pair_queue_add_token(th_pair_queue *q, int32_t token)
+{
+    if (!TH_GROW(q->token, q->token_capacity, q->tokens + 1))
+        return false;
+    q->token[q->tokens++] = token;
+    q->word[q->words - 1].count++;
     return true;
 }
 

@@ -57,9 +57,10 @@ typedef struct th_pair_queue {
     bool out_of_memory;
 } th_pair_queue;
 
-/* Adds a word that occurs `times` times. This function and those below return false if out of memory. */
-bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, const int32_t byte_token[256],
-                            int64_t times);
+/* Adds a word that occurs `times` times, without tokens. This function and those below return false if out of memory. */
+bool th_pair_queue_add_word(th_pair_queue *q, int64_t times);
+/* Appends a token to the last word. */
+bool th_pair_queue_add_token(th_pair_queue *q, int32_t token);
 /* Begins training: all words have been added. */
 bool th_pair_queue_begin(th_pair_queue *q);
 /* Finds the next pair. Also returns false if no pair occurs at least min_frequency times. */

@@ -114,6 +114,17 @@ json_t *th_byte_level_json(bool use_regex);
 json_t *th_bert_normalizer_json(bool lower, bool chinese, json_t *accents);
 json_t *th_word_piece_json(json_t *unknown);
 json_t *th_word_piece_decoder_json(void);
+/* Returns an element of added_tokens; NULL if out of memory. */
+json_t *th_special_token_json(int id, const char *content);
+
+/* How BERT's normalizer changes a text. */
+typedef struct th_bert_text {
+    bool lower, chinese; /* lower case; Chinese characters are words */
+    json_t *accents;     /* strip_accents: null, true or false */
+} th_bert_text;
+/* Returns a tokenizer of WordPiece with the other parts of BERT's. vocab: {"token": id}, added: added_tokens; NULL if out
+ * of memory. Returns NULL with the error pending. */
+th_tokenizer *th_word_piece_new(const th_json_source *source, const th_bert_text *text, json_t *vocab, json_t *added);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_token_in_files(const th_tokenizer *t, int32_t id);

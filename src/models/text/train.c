@@ -1,13 +1,10 @@
-/* Trains byte-level BPE: counts the words of a text, starts with a token for each byte, and repeatedly merges the pair
- * that pair_queue.h finds. */
+/* Trains byte-level BPE: counts the words of a text, starts with a token for each byte, and learns merges (training.h). */
 #include <string.h>
 
 #include "models/core/context.h"
 #include "models/core/files.h"
 #include "models/text/byte_alphabet.h"
-#include "models/text/grow.h"
-#include "models/text/pair_queue.h"
-#include "models/text/tokenizer.h"
+#include "models/text/training.h"
 
 static const char operation[] = "tokenizer_train";
 
@@ -25,13 +22,8 @@ static bool check_options(th_context *ctx, const char *text, size_t bytes, const
         return refuse_options(ctx, "needs a text and options");
     if (o->min_frequency < 0 || o->max_bytes < 0 || o->n_specials < 0 || (o->specials == NULL && o->n_specials > 0))
         return refuse_options(ctx, "no number may be negative, and n_specials needs specials");
-    if (o->n_specials > TH_MAX_ADDED_TOKENS)
-        return refuse_options(ctx, "there are too many special tokens");
-    for (int i = 0; i < o->n_specials; i++) {
-        const char *special = o->specials[i];
-        if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES || !th_is_utf8(special))
-            return refuse_options(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
-    }
+    if (!th_check_specials(ctx, operation, o->specials, o->n_specials))
+        return false;
     char reason[TH_PATTERN_REASON];
     th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), reason) : NULL;
     const bool usable = pattern || o->pattern == NULL;
@@ -89,70 +81,21 @@ static bool add_specials(th_tokenizer *t, const th_bpe_options *o)
 
 /* -- words -- */
 
-typedef struct word_count {
-    th_context *ctx;
-    th_vocabulary words; /* different ones */
-    int64_t *times;      /* [words.size] */
-    size_t capacity;
-} word_count;
-
-static th_status count_word(void *user, const char *word, size_t bytes)
+static bool queue_word(th_tokenizer *t, const th_word_counts *c, size_t word, th_pair_queue *queue)
 {
-    word_count *c = user;
-    int32_t id = th_vocabulary_find(&c->words, word, bytes);
-    if (id < 0) {
-        const size_t count = c->words.size;
-        if (count == INT32_MAX || !TH_GROW(c->times, c->capacity, count + 1) ||
-            !th_vocabulary_add(&c->words, word, bytes) || !th_vocabulary_index(&c->words, (int32_t)count))
-            return th_fail_memory(c->ctx, operation, bytes);
-        id = (int32_t)count;
-        c->times[id] = 0;
-    }
-    c->times[id]++;
-    return TH_OK;
+    const char *bytes = th_vocabulary_bytes(&c->words, (int32_t)word);
+    bool queued = th_pair_queue_add_word(queue, c->times[word]);
+    for (size_t i = 0; queued && i < c->words.entry[word].bytes; i++)
+        queued = th_pair_queue_add_token(queue, t->byte_token[(unsigned char)bytes[i]]);
+    return queued;
 }
 
-static bool queue_words(th_tokenizer *t, const word_count *c, th_pair_queue *queue)
+static bool queue_words(th_tokenizer *t, const th_word_counts *c, th_pair_queue *queue)
 {
     for (size_t i = 0; i < c->words.size; i++)
-        if (!th_pair_queue_add_word(queue, th_vocabulary_bytes(&c->words, (int32_t)i), c->words.entry[i].bytes,
-                                    t->byte_token, c->times[i]))
+        if (!queue_word(t, c, i, queue))
             return false;
     return th_pair_queue_begin(queue);
-}
-
-/* -- merges -- */
-
-/* Returns the token for two others in a row, which may exist already; -1 if out of memory. */
-static int32_t merged_token(th_tokenizer *t, int32_t left, int32_t right)
-{
-    th_vocabulary *v = &t->vocabulary;
-    const size_t first = v->entry[left].bytes, bytes = first + v->entry[right].bytes;
-    char *joined = malloc(bytes);
-    if (joined == NULL)
-        return -1;
-    memcpy(joined, th_vocabulary_bytes(v, left), first);
-    memcpy(joined + first, th_vocabulary_bytes(v, right), bytes - first);
-    int32_t token = th_vocabulary_find(v, joined, bytes);
-    if (token < 0 && th_vocabulary_add(v, joined, bytes)) {
-        v->entry[v->size - 1].model = true;
-        token = th_vocabulary_index(v, (int32_t)v->size - 1) ? (int32_t)v->size - 1 : -1;
-    }
-    free(joined);
-    return token;
-}
-
-static bool learn_merges(th_tokenizer *t, const th_bpe_options *o, th_pair_queue *queue)
-{
-    th_merge merge;
-    while ((int64_t)t->vocabulary.size < o->vocabulary &&
-           th_pair_queue_next(queue, o->min_frequency, &merge.left, &merge.right)) {
-        merge.result = merged_token(t, merge.left, merge.right);
-        if (merge.result < 0 || !th_tokenizer_add_merge(t, merge) ||
-            !th_pair_queue_merge(queue, merge.result, &t->vocabulary, o->max_bytes))
-            return false;
-    }
-    return !queue->out_of_memory;
 }
 
 th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options)
@@ -162,15 +105,16 @@ th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes
     th_tokenizer *t = th_tokenizer_make(ctx, operation);
     if (t == NULL)
         return NULL;
-    word_count count = {.ctx = ctx};
+    th_word_counts count = {.ctx = ctx, .operation = operation};
     th_pair_queue queue = {0};
     const bool made = th_tokenizer_set_own_parts(t, operation, pre_tokenizer_json(options), th_byte_level_json(true)) &&
                       add_first_tokens(t, options) &&
                       th_split_text(&t->split, ctx, operation, (th_piece){.text = text, .bytes = bytes},
-                                    (th_word_sink){count_word, &count}) == TH_OK &&
-                      queue_words(t, &count, &queue) && learn_merges(t, options, &queue) && add_specials(t, options);
-    th_vocabulary_release(&count.words);
-    free(count.times);
+                                    (th_word_sink){th_word_counts_add, &count}) == TH_OK &&
+                      queue_words(t, &count, &queue) &&
+                      th_learn_merges(t, &queue, options->vocabulary, options->min_frequency, options->max_bytes) &&
+                      add_specials(t, options);
+    th_word_counts_release(&count);
     th_pair_queue_release(&queue);
     return th_tokenizer_if_made(t, operation, made);
 }

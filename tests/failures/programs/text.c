@@ -111,7 +111,19 @@ static th_status saved(program_run *r)
     return th_error_code(r->ctx);
 }
 
-const program trained_tokenizer = {.name = "trained_tokenizer", .step = {trained, saved}};
+static th_status word_piece_trained(program_run *r)
+{
+    th_tokenizer *t =
+        th_tokenizer_train_word_piece(r->ctx, text, BYTES, &(th_word_piece_options){.vocabulary = 100, .cased = true});
+    if (t == NULL)
+        return th_error_code(r->ctx);
+    add_number(r, (double)th_tokenizer_size(t));
+    const th_status status = there_and_back(r, t, "newest low", 10);
+    th_tokenizer_free(t);
+    return status;
+}
+
+const program trained_tokenizer = {.name = "trained_tokenizer", .step = {trained, saved, word_piece_trained}};
 
 /* Loads a tokenizer, uses it and frees it. */
 static th_status loaded(program_run *r, const char *path)

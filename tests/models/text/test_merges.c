@@ -130,17 +130,21 @@ END_TEST
 
 /* -- training -- */
 
+static void add_word(th_pair_queue *q, const char *letters, int64_t times)
+{
+    ck_assert(th_pair_queue_add_word(q, times));
+    for (const char *letter = letters; *letter; letter++)
+        ck_assert(th_pair_queue_add_token(q, *letter));
+}
+
 /* The words of a pair are listed once each, in order, and only while the pair occurs. */
 START_TEST(a_pair_lists_its_words_once)
 {
-    int32_t byte_token[256];
-    for (int i = 0; i < 256; i++)
-        byte_token[i] = i;
     th_pair_queue q = {0};
     int32_t left, right;
-    ck_assert(th_pair_queue_add_word(&q, "ababab", 6, byte_token, 2));
-    ck_assert(th_pair_queue_add_word(&q, "x", 1, byte_token, 9));
-    ck_assert(th_pair_queue_add_word(&q, "abcb", 4, byte_token, 3));
+    add_word(&q, "ababab", 2);
+    add_word(&q, "x", 9);
+    add_word(&q, "abcb", 3);
     ck_assert(th_pair_queue_begin(&q));
     ck_assert_uint_eq(q.queued, 4); /* ab ba bc cb */
     ck_assert(th_pair_queue_next(&q, 9, &left, &right));

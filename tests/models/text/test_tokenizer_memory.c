@@ -58,6 +58,17 @@ static bool train(void)
     return t != NULL;
 }
 
+static bool train_word_piece(void)
+{
+    static const char *const specials[] = {"<|end|>"};
+    th_tokenizer *t = th_tokenizer_train_word_piece(
+        ctx, text, strlen(text),
+        &(th_word_piece_options){
+            .vocabulary = 40, .specials = specials, .n_specials = 1, .limit_alphabet = 12, .alphabet = "z"});
+    th_tokenizer_free(t);
+    return t != NULL;
+}
+
 static bool make_bytes_and_characters(void)
 {
     th_tokenizer *bytes = th_tokenizer_bytes_new(ctx), *characters = th_tokenizer_characters_new(ctx, "abc", 3);
@@ -187,6 +198,7 @@ static bool save_a_small_one(void)
 }
 
 static bool (*const actions[])(void) = {train,
+                                        train_word_piece,
                                         make_bytes_and_characters,
                                         load,
                                         use,
@@ -280,16 +292,12 @@ static bool index_words(void)
 /* Words in which pairs appear and disappear again. */
 static bool queue_pairs(void)
 {
-    int32_t byte_token[256];
-    for (int i = 0; i < 256; i++)
-        byte_token[i] = i;
     th_pair_queue q = {0};
     bool good = true;
     for (int i = 0; good && i < 60; i++) {
-        char bytes[40];
-        for (int k = 0; k < 40; k++)
-            bytes[k] = (char)(k < 8 ? "abab"[k % 4] : i * k % 97);
-        good = th_pair_queue_add_word(&q, bytes, sizeof bytes, byte_token, 1 + i % 3);
+        good = th_pair_queue_add_word(&q, 1 + i % 3);
+        for (int k = 0; good && k < 40; k++)
+            good = th_pair_queue_add_token(&q, k < 8 ? "abab"[k % 4] : i * k % 97);
     }
     good = good && th_pair_queue_begin(&q);
     int32_t left, other;
@@ -474,7 +482,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("tokenizer memory", setup, teardown);
-    tcase_add_loop_test(tests, test_out_of_memory, 0, 8);
+    tcase_add_loop_test(tests, test_out_of_memory, 0, (int)(sizeof actions / sizeof *actions));
     tcase_add_test(tests, test_tables);
     tcase_add_test(tests, test_pattern);
     tcase_add_test(tests, test_growing);
