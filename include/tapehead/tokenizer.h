@@ -93,10 +93,12 @@ typedef struct th_word_piece_options {
 /* Learns WordPiece as the reference's BertWordPieceTokenizer does: the text goes through BERT's normalizer and
  * pre-tokenizer, and BPE on characters makes the tokens. A character inside a word has the prefix ##. Pairs are merged
  * as by th_tokenizer_train. The special tokens [PAD], [UNK], [CLS], [SEP] and [MASK] have the ids 0 to 4.
- * th_tokenizer_encode_document returns [CLS] text [SEP]. The reference numbers the tokens with ## in the order of a hash
- * table, which differs in each run, and so its choice among equally frequent pairs; here they have the order in which the
- * text first has them. Of equally frequent characters beyond limit_alphabet, those with the smaller code points stay.
- * A character that has no token is as if its word did not have it. TH_ERROR_ARGUMENT for other options. */
+ * th_tokenizer_encode_document returns [CLS] text [SEP].
+ *
+ * The reference numbers the tokens with ## in the order of a hash table, which differs in each run. Its choice among
+ * equally frequent pairs depends on these numbers. Here the tokens have the order in which the text first has them. Of
+ * equally frequent characters at the limit of the alphabet, those with the smaller code points stay. Training reads a
+ * word as if it lacked its characters without a token. Wrong options are TH_ERROR_ARGUMENT. */
 TH_API th_tokenizer *th_tokenizer_train_word_piece(th_context *ctx, const char *text, size_t bytes,
                                                    const th_word_piece_options *options);
 

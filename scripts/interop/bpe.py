@@ -420,6 +420,24 @@ def same_tokens(c, ours, title, tokenizer, texts, document=False):
     same(c, f"{title}, written", texts, [written.encode(text, add_special_tokens=document).ids for text in texts], theirs)
 
 
+def many_tokens(c, ours, title, tokenizer, random_numbers, wanted, pools=POOLS):
+    """Compares the tokens of awkward texts until there are `wanted` ids."""
+    count = 0
+    while count < wanted:
+        texts = [awkward(random_numbers, 400, pools) for _ in range(min(2000, 1 + wanted // 400))]
+        count += sum(len(tokenizer.encode(text).ids) for text in texts)
+        same_tokens(c, ours, f"{title}, in total", tokenizer, texts)
+    c.check(f"{title}: number of ids", True, f"{count} ids")
+
+
+def whole_texts(path):
+    """Returns the tokenizer of a published file, without its truncation and padding."""
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
 def same_learning(c, ours, title, pattern, corpus, vocabulary, specials=("<|endoftext|>",), **options):
     made = ours.learn(pattern, corpus, vocabulary, specials, **options)
     expected = learn(pattern, corpus, vocabulary, specials, **options)

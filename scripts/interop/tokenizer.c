@@ -1,7 +1,7 @@
 /* Runs tokenizers for the comparisons with Hugging Face's tokenizers (bpe.py) and tiktoken (tiktoken_encodings.py):
  *     tokenizer encode|document PATH TEXTS      prints a line for each text: its ids, or "error: " and the message
  *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MAX_BYTES PATTERN TEXT SPECIAL...   PATTERN "" means GPT-2's
- *     tokenizer word_piece FOLDER VOCABULARY MIN_FREQUENCY LIMIT_ALPHABET CASED TEXT   trains WordPiece; CASED is 0 or 1
+ *     tokenizer word_piece FOLDER VOCABULARY MIN_FREQUENCY LIMIT_ALPHABET CASED TEXT SPECIAL...   CASED is 0 or 1
  *     tokenizer characters FOLDER TEXT          saves a tokenizer of the text's characters
  *     tokenizer bytes FOLDER                    saves a tokenizer of bytes
  *     tokenizer again PATH FOLDER               loads a tokenizer and saves it
@@ -135,7 +135,7 @@ static th_tokenizer *train(th_context *ctx, int count, char **argument)
     return t;
 }
 
-static th_tokenizer *train_word_piece(th_context *ctx, char **argument)
+static th_tokenizer *train_word_piece(th_context *ctx, int count, char **argument)
 {
     size_t bytes;
     char *text = read_all(argument[5], &bytes);
@@ -146,6 +146,8 @@ static th_tokenizer *train_word_piece(th_context *ctx, char **argument)
                                                         .min_frequency = atoll(argument[2]),
                                                         .limit_alphabet = atoll(argument[3]),
                                                         .cased = atoll(argument[4]) != 0,
+                                                        .specials = (const char *const *)argument + 6,
+                                                        .n_specials = count - 6,
                                                     });
     fprintf(stderr, "%.4f\n", now() - start);
     free(text);
@@ -180,7 +182,7 @@ int main(int count, char **argument)
     if (strcmp(command, "train") == 0 && count > 7)
         t = train(ctx, count - 2, argument + 2);
     else if (strcmp(command, "word_piece") == 0 && count > 7)
-        t = train_word_piece(ctx, argument + 2);
+        t = train_word_piece(ctx, count - 2, argument + 2);
     else if (strcmp(command, "characters") == 0 && count > 3)
         t = characters(ctx, argument[3]);
     else if (strcmp(command, "bytes") == 0)

@@ -17,8 +17,8 @@ import gguf
 from tokenizers import AddedToken, Tokenizer, models
 
 import common
-from bpe import MORE_POOLS, Ours, awkward, compare_speed, compiled_map, count_unigram, edited, every_character, metaspace, million
-from bpe import precompiled, same_text, same_tokens, text_with_normalized_tokens, with_normalized_tokens
+from bpe import MORE_POOLS, Ours, awkward, compare_speed, compiled_map, count_unigram, edited, every_character, many_tokens, metaspace
+from bpe import million, precompiled, same_text, same_tokens, text_with_normalized_tokens, whole_texts, with_normalized_tokens
 
 PACKAGE = "llama-cpp-python==0.3.36", "/llama.cpp/models/ggml-vocab-"
 # Each is in the map of XLM-RoBERTa, followed by what may join it to one cluster.
@@ -119,18 +119,9 @@ def every_mark():
     return ["".join(f"\u00aa{chr(code)}b\ufb01{chr(code)} " for code in codes[i : i + 5000]) for i in range(0, len(codes), 5000)]
 
 
-def many(c, ours, title, tokenizer, random_numbers):
-    """Compares UNIGRAM_IDS ids."""
-    wanted, count = int(os.environ.get("UNIGRAM_IDS", "100000")), 0
-    while count < wanted:
-        texts = [awkward(random_numbers, 400, MORE_POOLS) for _ in range(min(2000, 1 + wanted // 400))]
-        count += sum(len(tokenizer.encode(text).ids) for text in texts)
-        same_tokens(c, ours, f"{title}, in total", tokenizer, texts)
-    c.check(f"{title}: number of ids", True, f"{count} ids")
-
-
 def compare(c):
     random_numbers = random.Random(int(os.environ.get("UNIGRAM_SEED", "1")))
+    wanted = int(os.environ.get("UNIGRAM_IDS", "100000"))
     english = (pathlib.Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text()
     lines = [english[i : i + 200] for i in range(0, len(english), 200)]
     corpus = [awkward(random_numbers, 200, MORE_POOLS).replace("\0", "") for _ in range(100)] + lines
@@ -154,13 +145,11 @@ def compare(c):
         after = edited(Tokenizer(models.Unigram([("<unk>", 0.0), ("x", -1.0)], 0, False)), normalizer=precompiled(compiled_map({"a": "x"})))
         same_tokens(c, ours, "marks of 4 bytes", after, [f"a{chr(code)}" for code in (*range(0x10000, 0x20000), *range(0xE0000, 0xE0200))])
         same_text(c, ours, "XLM-RoBERTa", real, texts[:300], random_numbers)
-        many(c, ours, "XLM-RoBERTa", real, random_numbers)
+        many_tokens(c, ours, "XLM-RoBERTa", real, random_numbers, wanted, MORE_POOLS)
         for path in filter(None, os.environ.get("UNIGRAM_FILES", "").split(":")):
-            published = Tokenizer.from_file(path)
-            published.no_truncation()
-            published.no_padding()
+            published = whole_texts(path)
             same_tokens(c, ours, path, published, texts, document=True)
-            many(c, ours, path, published, random_numbers)
+            many_tokens(c, ours, path, published, random_numbers, wanted, MORE_POOLS)
             compare_speed(c, ours, path, published, million(english), 3)
         compare_speed(c, ours, "XLM-RoBERTa", real, million(english), 3)
         mixed = "".join(awkward(random_numbers, 1000, MORE_POOLS) for _ in range(200)).replace("\0", "")

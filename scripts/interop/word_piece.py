@@ -1,7 +1,7 @@
 """Compares WordPiece with Hugging Face's tokenizers on awkward Unicode: BERT's normalizer with each of its options, its
 pre-tokenizer, the model, the tokens around a text, and decoding. tokenizers reads our files with the same meaning.
-WORD_PIECE_IDS=5000000 in the environment compares so many ids. WORD_PIECE_FILE names a tokenizer.json that is compared
-too."""
+Vocabularies that both train are compared. WORD_PIECE_IDS=5000000 in the environment compares so many ids. WORD_PIECE_FILE names a
+tokenizer.json that is compared too, and WORD_PIECE_CORPUS a text for training."""
 
 import itertools
 import json
@@ -9,14 +9,16 @@ import os
 import pathlib
 import random
 import tempfile
+import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 
-from tokenizers import Tokenizer
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 import common
-from bpe import SEPARATOR, Ours, awkward, compare_speed, edited, every_character, learn_word_piece, million, same, same_tokens
+from bpe import SEPARATOR, Ours, awkward, compare_speed, edited, every_character, learn_word_piece, many_tokens, million, same
+from bpe import same_tokens, whole_texts
 
 
 def some_texts(random_numbers, count):
@@ -37,18 +39,60 @@ def same_texts(c, ours, title, tokenizer, texts):
         same(c, f"{title}, {command}", ids, mine, [tokenizer.decode(line, skip_special_tokens=False) for line in ids])
 
 
-def many(c, ours, title, tokenizer, random_numbers):
-    """Compares WORD_PIECE_IDS ids."""
-    wanted, count = int(os.environ.get("WORD_PIECE_IDS", "50000")), 0
-    while count < wanted:
-        texts = [awkward(random_numbers, 400) for _ in range(min(2000, 1 + wanted // 400))]
-        count += sum(len(tokenizer.encode(text).ids) for text in texts)
-        same_tokens(c, ours, f"{title}, in total", tokenizer, texts)
-    c.check(f"{title}: number of ids", True, f"{count} ids")
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def train_ours(ours, corpus, vocabulary, min_frequency, limit, cased, specials=()):
+    """Returns the tokenizer that tokenizers reads from our file, and the seconds of training."""
+    (ours.folder / "corpus").write_bytes(corpus.encode())
+    ours.run("word_piece", ours.folder, vocabulary, min_frequency, limit, int(cased), ours.folder / "corpus", *specials)
+    return Tokenizer.from_file(str(ours.folder / "tokenizer.json")), ours.seconds
+
+
+def train_theirs(corpus, vocabulary, min_frequency, limit, cased, specials=()):
+    """Returns the tokenizer that the reference trains, and the seconds."""
+    tokenizer = BertWordPieceTokenizer(lowercase=not cased)
+    options = dict(vocab_size=vocabulary, min_frequency=min_frequency, limit_alphabet=limit, show_progress=False)
+    start = time.process_time()
+    tokenizer.train_from_iterator(corpus.split("\n"), special_tokens=SPECIALS + list(specials), **options)
+    return tokenizer, time.process_time() - start
+
+
+def same_training(c, ours, title, corpus, *options):
+    """Compares the vocabularies and the ids of texts. The reference numbers the characters behind ## by a hash table, so its
+    choice among equally frequent pairs differs in each run. If these characters are special tokens, their order is given, and
+    the vocabularies must be equal. Without that, they may differ by little more than those of two of its runs."""
+    mine, theirs, seconds = [], [], []
+    for _ in range(3):
+        mine.append(train_ours(ours, corpus, *options))
+        theirs.append(train_theirs(corpus, *options))
+    tokenizer, vocabulary = mine[0][0], mine[0][0].get_vocab()
+    runs = [other.get_vocab() for other, _ in theirs]
+    between, from_ours = (max(len(set(a) - set(b)) for a in group for b in runs) for group in (runs, [vocabulary]))
+    c.check(f"{title}: tokens that differ", from_ours <= 2 * between + 3, f"{from_ours} of {len(vocabulary)}, between their runs {between}")
+    faster = min(taken for _, taken in theirs) / min(taken for _, taken in mine)
+    c.check(f"{title}: speed", faster > 1, f"{faster:.1f} times theirs, {min(taken for _, taken in mine):.3f} s")
+    inside = sorted((token for token in vocabulary if len(token) == 3 and token[:2] == "##"), key=vocabulary.get)
+    given, others = train_ours(ours, corpus, *options, inside)[0].get_vocab(), train_theirs(corpus, *options, inside)[0].get_vocab()
+    c.check(f"{title}: ids with a given order", given == others, f"{len(given)}, {len(set(given) - set(others))} differ")
+    return tokenizer
+
+
+def training(c, ours, corpus, texts):
+    """Compares the training: English with and without capital letters, and mixed scripts. Equally frequent characters must not
+    be at the limit of the alphabet."""
+    given = os.environ.get("WORD_PIECE_CORPUS")
+    english = pathlib.Path(given).read_text() if given else "".join(path.read_text() for path in sorted((common.ROOT / "docs").rglob("*.md")))
+    tokenizer = same_training(c, ours, "training, English", english, 8000, 2, 1000, False)
+    same_tokens(c, ours, "trained on English", tokenizer, texts, document=True)
+    same_training(c, ours, "training, cased", english, 3000, 5, 40, True)
+    tokenizer = same_training(c, ours, "training, mixed scripts", corpus.replace("\0", ""), 8000, 1, 100000, False)
+    same_tokens(c, ours, "trained on mixed scripts", tokenizer, texts, document=True)
 
 
 def compare(c):
     random_numbers = random.Random(int(os.environ.get("WORD_PIECE_SEED", "1")))
+    wanted = int(os.environ.get("WORD_PIECE_IDS", "50000"))
     english = (pathlib.Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text()
     corpus = awkward(random_numbers, 60000) + english
     texts = some_texts(random_numbers, 500)
@@ -77,13 +121,12 @@ def compare(c):
         same_texts(c, ours, "decoded", tokenizer, texts)
         plain = {"type": "WordPiece", "prefix": "##", "cleanup": False}
         same_texts(c, ours, "decoded without cleanup", edited(tokenizer, decoder=plain), texts)
-        many(c, ours, "mixed scripts", tokenizer, random_numbers)
+        many_tokens(c, ours, "mixed scripts", tokenizer, random_numbers, wanted)
         if path := os.environ.get("WORD_PIECE_FILE"):
-            published = Tokenizer.from_file(path)
-            published.no_truncation()
-            published.no_padding()
-            many(c, ours, "the published file", published, random_numbers)
+            published = whole_texts(path)
+            many_tokens(c, ours, "the published file", published, random_numbers, wanted)
             compare_speed(c, ours, "the published file", published, million(english), 5)
+        training(c, ours, corpus, texts)
         compare_speed(c, ours, "learned", tokenizer, million(english), 5)
 
 

@@ -26,7 +26,7 @@ static bool check_options(th_context *ctx, const char *text, size_t bytes, const
     else if (o->alphabet && !th_is_utf8(o->alphabet))
         reason = "the alphabet must be UTF-8";
     else if (o->accents < TH_ACCENTS_BY_CASE || o->accents > TH_ACCENTS_KEEP)
-        reason = "accents is none of the values of th_accents";
+        reason = "accents is not a value of th_accents";
     else if (o->n_specials > TH_MAX_ADDED_TOKENS - BERT_SPECIALS)
         reason = "there are too many special tokens";
     if (reason)
