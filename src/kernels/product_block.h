@@ -12,9 +12,13 @@
 #define TH_TILE_ROWS(vector_registers) ((vector_registers) == 32 ? 12 : 6)
 #define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
 
-/* With at most this many rows of C, the time to read B limits a product. B is then read in place instead of being
- * packed. The second number is for bfloat16 parts. */
-enum { TH_FEW_ROWS = 24, TH_FEW_PART_ROWS = 16 };
+/* With at most this many rows of C, B is read in place if its columns are contiguous: to pack it for so few rows takes
+ * too long. The second number is for bfloat16 parts. */
+enum { TH_FEW_ROWS = 64, TH_FEW_PART_ROWS = 16 };
+
+/* The most steps of k for which the rows of A are packed at a time, if B is read in place for few rows of float32 or
+ * float64. B is then read in the order of memory. */
+enum { TH_FEW_STEPS = 2048 };
 
 /* Up to this many rows, adding the products takes less time than reading and transposing B. A then stays in place, and
  * a panel of B is read over all steps of k at once. */

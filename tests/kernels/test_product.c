@@ -359,7 +359,7 @@ START_TEST(test_every_edge)
             const recipe packed = {.dtype = dtype, .m = 97, .n = size, .k = 35, .b = COLUMNS, .bias = size % 2 == 0};
             const recipe few = {.dtype = dtype,
                                 .m = size,
-                                .n = 37,
+                                .n = size % 4 ? 37 : 107,
                                 .k = 45,
                                 .a = size % 2 ? ROWS : COLUMNS,
                                 .b = COLUMNS,
@@ -381,7 +381,7 @@ START_TEST(test_blocks_of_k)
     th_machine list[ISAS];
     const int count = machines(list);
     const int64_t steps[] = {511, 512, 513, 1024, 1031, 1537};
-    const int64_t rows[] = {1, 4, 7, 13, 24, 110};
+    const int64_t rows[] = {1, 4, 7, 13, 24, 40, 64, 110};
     random_state = 2;
     for (int m = 0; m < count; m++)
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)
@@ -405,12 +405,13 @@ static const struct {
     int64_t m, n, k;
     arrangement a, b, c;
 } large[] = {
-    {100, 3300, 520, ROWS, COLUMNS, ROWS}, {300, 500, 3600, COLUMNS, ROWS, ROWS},
-    {131, 997, 1300, ROWS, COLUMNS, ROWS}, {97, 3200, 1100, COLUMNS, COLUMNS, ROWS},
-    {1, 5000, 700, ROWS, ROWS, ROWS},      {3, 3001, 900, ROWS, COLUMNS, ROWS},
-    {2000, 1, 900, ROWS, ROWS, ROWS},      {700, 65, 384, ROWS, COLUMNS, PADDED},
-    {500, 300, 1100, ROWS, ROWS, COLUMNS}, {257, 190, 700, SPREAD, SPREAD, SPREAD},
-    {5, 400, 700, ROWS, COLUMNS, SPREAD},
+    {100, 3300, 520, ROWS, COLUMNS, ROWS},    {300, 500, 3600, COLUMNS, ROWS, ROWS},
+    {131, 997, 1300, ROWS, COLUMNS, ROWS},    {97, 3200, 1100, COLUMNS, COLUMNS, ROWS},
+    {1, 5000, 700, ROWS, ROWS, ROWS},         {3, 3001, 900, ROWS, COLUMNS, ROWS},
+    {2000, 1, 900, ROWS, ROWS, ROWS},         {700, 65, 384, ROWS, COLUMNS, PADDED},
+    {500, 300, 1100, ROWS, ROWS, COLUMNS},    {257, 190, 700, SPREAD, SPREAD, SPREAD},
+    {5, 400, 700, ROWS, COLUMNS, SPREAD},     {20, 150, 4700, ROWS, COLUMNS, ROWS},
+    {61, 101, 8300, SPREAD, COLUMNS, PADDED},
 };
 enum { LARGE = sizeof large / sizeof *large };
 

@@ -6,7 +6,7 @@
  * them and the team packs them. B is read
  *
  *     in place, if its rows are contiguous and it fits into the L2 cache;
- *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time (a
+ *     in place, if C has few rows: its numbers are broadcast, or split into bfloat16 parts a group of steps at a time (a
  *         B stored as bfloat16 is one part already);
  *     in place, if C has one to three rows: a stream of panels over all steps;
  *     from a few loaded columns at a time, if it is stored (product_storage.h), C has few rows and no kernel packs it;
@@ -146,10 +146,12 @@ static void plan_b(th_product_plan *p)
     }
     p->load_columns = 0;
     p->load_bytes = 0;
-    /* A sum of one part has no blocks. All steps at once are in the order of memory. */
+    /* All steps at once are in the order of memory. (A sum of one part has no blocks.) */
     const bool few_stored =
         p->b_source == TH_B_FEW_ROWS && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
-    p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK) : TH_PRODUCT_BLOCK;
+    p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK)
+                     : p->b_source == TH_B_FEW_ROWS && !p->has_parts && !product->b_storage ? TH_FEW_STEPS
+                                                                                            : TH_PRODUCT_BLOCK;
     if (product->b_storage && !few_stored &&
         !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
         p->load_columns = loads_rows(p) ? block_columns(p) : round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
@@ -201,7 +203,7 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
                                 .pack_a = kernels->product_pack_a,
                                 .pack_b = kernels->product_pack_b,
                                 .block = kernels->product_block,
-                                .pack_few = kernels->product_pack_a,
+                                .pack_few = kernels->product_pack_few,
                                 .few_rows = kernels->product_few_rows};
 }
 
@@ -219,12 +221,12 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, p->block_steps);
-    p->packs_a = p->has_parts || (p->product.m > 1 && p->b_source != TH_B_STREAM &&
-                                  (p->b_source == TH_B_FEW_ROWS || packing_a_pays(p)));
-    p->a_bytes =
-        p->packs_a
-            ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
-            : 0;
+    const bool few = p->b_source == TH_B_FEW_ROWS;
+    p->packs_a = p->has_parts || few || (p->product.m > 1 && p->b_source != TH_B_STREAM && packing_a_pays(p));
+    const int64_t rows = few && !p->has_parts ? round_up(p->row_block, p->multiply.columns) : p->row_block;
+    p->a_bytes = p->packs_a
+                     ? th_aligned((size_t)(rows * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)
+                     : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
     const bool pays = p->b_source == TH_B_TEAM_PANELS || (p->has_parts && p->product.m * steps > LITTLE_A);
     p->a_shared = p->packs_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES &&

@@ -12,7 +12,7 @@
 typedef enum th_b_source {
     TH_B_IN_PLACE,    /* its rows are contiguous */
     TH_B_STREAM,      /* in place, over all steps: its columns are contiguous, and C has one to three rows */
-    TH_B_FEW_ROWS,    /* in place, or from loaded columns, transposed in registers: C has few rows */
+    TH_B_FEW_ROWS,    /* in place, or from loaded columns, for few rows of C */
     TH_B_TASK_PANELS, /* from panels that the task packs, a few at a time */
     TH_B_TEAM_PANELS  /* from panels that the team packs for all tasks */
 } th_b_source;
@@ -31,7 +31,7 @@ typedef struct th_product_plan {
     int64_t task_pack_columns;        /* of B that a task packs at a time */
     int64_t team_pack_columns;        /* of B that a task packs for the team */
     int64_t pass_columns, pass_steps; /* of C, and of k, in one pass */
-    int64_t block_steps;              /* of k that one call of a kernel multiplies: TH_PRODUCT_BLOCK, or all */
+    int64_t block_steps;  /* of k that one call of a kernel multiplies: TH_PRODUCT_BLOCK, TH_FEW_STEPS, or all */
     int64_t load_columns; /* columns of a stored B that are loaded at a time, whole panels; 0 if none is loaded */
     size_t panel_bytes;   /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
     size_t b_shared_bytes, a_shared_bytes; /* of the operands that the team packs for a pass */
