@@ -13,7 +13,8 @@
  *     tasks.c      what differs between the tasks: the loss of a batch, the measures of an evaluation
  *     train.c      the training run
  *     model.c      opens and saves models
- *     use.c        eval, predict, export
+ *     use.c        eval, predict
+ *     export.c     export
  *     search.c     embed, search
  *     lines.c      the lines of a file
  *
@@ -33,7 +34,9 @@ static const subcommand subcommands[] = {
     {"predict", "RUN TEXT          prints labels or scores of a text, or of the lines of a file", predict},
     {"embed", "RUN FILE            writes the embeddings of the lines of a file", embed},
     {"search", "RUN FILE QUERY     prints the lines of a file that are nearest to a query", search},
-    {"export", "RUN FOLDER         writes the model for transformers or sentence-transformers", export_folder},
+    {"export",
+     "RUN FOLDER         writes the model for transformers or sentence-transformers; RUN --gguf FILE: for llama.cpp",
+     export},
     {NULL, NULL, NULL},
 };
 

@@ -38,7 +38,7 @@ int eval(int argc, char **argv);
 int predict(int argc, char **argv);
 int embed(int argc, char **argv);
 int search(int argc, char **argv);
-int export_folder(int argc, char **argv);
+int export(int argc, char **argv);
 
 /* -- settings.c -- */
 typedef struct settings {

@@ -25,7 +25,7 @@ const char *model_folder(const char *path)
 /* Ends the program if the path has no model. */
 static void check_folder(const char *folder)
 {
-    if (access(path_in(folder, "config.json"), F_OK) == 0)
+    if (is_gguf(folder) || access(path_in(folder, "config.json"), F_OK) == 0)
         return;
     if (errno != ENOENT && errno != ENOTDIR)
         give_up_file(folder, "read");
@@ -36,16 +36,11 @@ static void check_folder(const char *folder)
            folder);
 }
 
-static bool has_sentence_modules(const char *folder)
-{
-    return access(path_in(folder, "modules.json"), F_OK) == 0;
-}
-
-/* Sets what follows the encoder, as modules.json says. Without this file: the mean. */
+/* Sets what follows the encoder, as modules.json or a GGUF file says. A folder without this file: the mean. */
 static void read_sentences(encoder *e, const char *folder)
 {
     e->sentences = (th_sentence_options){.pooling = TH_POOL_MEAN, .normalize = true};
-    if (has_sentence_modules(folder))
+    if (is_gguf(folder) ? e->task == TASK_EMBED : access(path_in(folder, "modules.json"), F_OK) == 0)
         require_ok(e->ctx, th_sentence_options_read(e->ctx, folder, &e->sentences));
 }
 

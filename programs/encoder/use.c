@@ -1,4 +1,4 @@
-/* The subcommands eval, predict and export. */
+/* The subcommands eval and predict. */
 #include <errno.h>
 #include <string.h>
 
@@ -165,37 +165,6 @@ int predict(int argc, char **argv)
         th_tape_clear(e.ctx);
     }
     free_lines(&lines);
-    th_context_free(e.ctx);
-    return EXIT_SUCCESS;
-}
-
-/* -- export -- */
-
-int export_folder(int argc, char **argv)
-{
-    const char *words[2] = {NULL}, *type = "float32";
-    bool force = false;
-    const program_option options[] = {{"type", "of weights: float32, float16 or bfloat16", .text = &type},
-                                      {"force", "replace a model that is there", .flag = &force},
-                                      {0}};
-    if (parse_options_and_words(
-            argc, argv, PROGRAM,
-            "encoder export RUN FOLDER\n"
-            "Writes the best model of a run for transformers, or for sentence-transformers if it has no\n"
-            "head.",
-            options, words, 2) < 2)
-        refuse(PROGRAM, "export needs a run, and a folder to write", "");
-    const th_dtype wanted = strcmp(type, "float16") == 0    ? TH_FLOAT16
-                            : strcmp(type, "bfloat16") == 0 ? TH_BFLOAT16
-                                                            : TH_FLOAT32;
-    if (wanted == TH_FLOAT32 && strcmp(type, "float32") != 0)
-        refuse(PROGRAM, "--type takes float32, float16 or bfloat16, not ", type);
-    if (!force && access(path_in(words[1], "config.json"), F_OK) == 0)
-        refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
-    encoder e = open_for_use(words[0], &(model_use)DEFAULT_USE);
-    save_encoder(&e, words[1], wanted);
-    print_written(path_in(words[1], "config.json"));
-    print_written(path_in(words[1], "model.safetensors"));
     th_context_free(e.ctx);
     return EXIT_SUCCESS;
 }

@@ -11,17 +11,6 @@ static bool has_file(const char *folder, const char *name)
     return access(path_in(folder, name), F_OK) == 0;
 }
 
-bool is_gguf(const char *path)
-{
-    th_context *ctx = th_context_new(NULL);
-    th_text magic = {0};
-    const bool found =
-        th_file_read(ctx, path, 4, &magic) == TH_OK && magic.count == 4 && memcmp(magic.bytes, "GGUF", 4) == 0;
-    th_text_free(&magic);
-    th_context_free(ctx);
-    return found;
-}
-
 /* Returns what the file is. */
 static const char *describe_file(const char *path)
 {

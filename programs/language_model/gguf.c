@@ -4,21 +4,6 @@
 #include "shared/system.h"
 #include "tuning.h"
 
-th_dtype parse_export_type(const char *name, bool block_types)
-{
-    static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
-    const int count = block_types ? 5 : 3;
-    int i = 0;
-    while (i < count && strcmp(name, th_dtype_name(types[i])) != 0)
-        i++;
-    if (i == count)
-        refuse(PROGRAM,
-               block_types ? "--type is float32, float16, bfloat16, q8_0 or q4_0, not "
-                           : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
-               name);
-    return types[i];
-}
-
 void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin)
 {
     *t = (trainer){.ctx = th_context_new(NULL)};

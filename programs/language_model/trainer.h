@@ -136,8 +136,6 @@ void size_model(const trainer *t);
 /* Ends the program because a path is not the folder of what is wanted ("a run", "a model"), with what it is instead and
  * what to do. */
 _Noreturn void refuse_folder(const char *path, const char *wanted);
-/* Returns whether the path is a GGUF file. */
-bool is_gguf(const char *path);
 
 /* -- run.c again -- */
 /* Returns whether a folder contains a model of transformers instead of a run. */

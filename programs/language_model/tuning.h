@@ -75,9 +75,6 @@ bool is_gguf_name(const char *name);
 void protect_sources(const char *source, const char *path);
 
 /* -- gguf.c -- */
-/* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
- * name. */
-th_dtype parse_export_type(const char *name, bool blocks);
 /* Opens the model of a GGUF file, its tokenizer, and the tokens that begin and end a text, and appends its chat
  * template to jinja. It ends the program on an error. */
 void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin);

@@ -54,6 +54,32 @@ void lock_run(const char *run)
     }
 }
 
+bool is_gguf(const char *path)
+{
+    th_context *ctx = th_context_new(NULL);
+    th_text magic = {0};
+    const bool found =
+        th_file_read(ctx, path, 4, &magic) == TH_OK && magic.count == 4 && memcmp(magic.bytes, "GGUF", 4) == 0;
+    th_text_free(&magic);
+    th_context_free(ctx);
+    return found;
+}
+
+th_dtype parse_export_type(const char *name, bool block_types)
+{
+    static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
+    const int count = block_types ? 5 : 3;
+    int i = 0;
+    while (i < count && strcmp(name, th_dtype_name(types[i])) != 0)
+        i++;
+    if (i == count)
+        refuse(program_name,
+               block_types ? "--type is float32, float16, bfloat16, q8_0 or q4_0, not "
+                           : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
+               name);
+    return types[i];
+}
+
 double monotonic_seconds(void)
 {
     struct timespec t;

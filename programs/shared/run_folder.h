@@ -1,6 +1,8 @@
-/* What the programs share: paths in the folder of a run, its lock, and the clock. */
+/* What the programs share: paths in the folder of a run, its lock, the form of models, and the clock. */
 #ifndef PROGRAMS_SHARED_RUN_FOLDER_H
 #define PROGRAMS_SHARED_RUN_FOLDER_H
+
+#include <tapehead/models.h>
 
 /* The name of the program, with which messages begin. Each program defines it. */
 extern const char *const program_name;
@@ -20,6 +22,13 @@ _Noreturn void give_up_file(const char *path, const char *what);
 void create_folder(const char *path);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);
+
+/* Whether the path is a file that begins with "GGUF". */
+bool is_gguf(const char *path);
+
+/* Returns the type of weights that export writes. block_types: also those of GGUF files. Ends the program for another
+ * word. */
+th_dtype parse_export_type(const char *name, bool block_types);
 
 /* Returns the seconds of a monotonic clock. */
 double monotonic_seconds(void);

@@ -141,6 +141,20 @@ done
 
 expect 0 'records the order' "$program" search near_ranking texts "a tape" --weights bfloat16 --precision bfloat16 --top 1
 
+# -- GGUF files --
+for type in float32 q8_0; do
+    expect 0 "wrote: near_$type.gguf" "$program" export near --gguf near_$type.gguf --type $type
+    expect 0 'records the order' "$program" search near_$type.gguf texts "a tape" --top 1
+    expect 2 'there is a model already' "$program" export near --gguf near_$type.gguf
+done
+"$program" embed near texts >wanted
+"$program" embed near_float32.gguf texts | cmp - wanted || fail "a GGUF file has other embeddings"
+expect 0 'wrote: run.gguf' "$program" export run --gguf run.gguf
+"$program" predict run texts >wanted
+"$program" predict run.gguf texts | cmp - wanted || fail "a GGUF file predicts other labels"
+expect 2 '--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not q8_0' "$program" export near x --type q8_0
+expect 2 'export needs a run, and a folder to write or --gguf FILE' "$program" export near x --gguf x.gguf
+
 # -- wrong words and data --
 expect 2 '--weights takes float32' "$program" search near_ranking texts "a tape" --weights q9
 expect 2 'train needs the folder of a model' "$program" train "$model"
