@@ -24,6 +24,8 @@ START_TEST(test_choice)
     expect_tokens(t, "", "");
     t = load_members(SPACES, UNIGRAM("\"unk_id\": 0", LETTERS));
     expect_tokens(t, "a  b", "41442");
+    t = load_members("", "\"model\": {\"unk_id\": 0, \"vocab\": [" LETTERS "]}"); /* older files have no type */
+    expect_tokens(t, "abab", "33");
 }
 END_TEST
 

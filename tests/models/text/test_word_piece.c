@@ -121,6 +121,20 @@ START_TEST(test_longest_word)
 }
 END_TEST
 
+/* tokenizer.json of 2020, such as bert-base-uncased's, does not name the model's type. */
+START_TEST(test_no_type)
+{
+    static const char typed[] = MODEL("100");
+    char untyped[sizeof typed] = "{";
+    const char *rest = strstr(typed, "\"unk_token\"");
+    memcpy(untyped + 1, rest, strlen(rest) + 1);
+    th_tokenizer *t = load(DEFAULT_NORMALIZER, untyped, "null");
+    expect_ids(t, "abc a ab.", "6 7 4 6 9");
+    assert_error(load("null", "{\"unk_token\": \"u\", \"vocab\": {\"u\": 0}}", "null"), TH_ERROR_FILE,
+                 "its merges are not a list");
+}
+END_TEST
+
 static void expect_text(th_tokenizer *t, const int32_t *ids, size_t count, const char *expected)
 {
     th_text text = {0};
@@ -201,6 +215,7 @@ int main(void)
     tcase_add_test(tests, test_words);
     tcase_add_test(tests, test_normalizer);
     tcase_add_test(tests, test_longest_word);
+    tcase_add_test(tests, test_no_type);
     tcase_add_test(tests, test_decoding);
     tcase_add_test(tests, test_vocab_txt);
     tcase_add_test(tests, test_rejected);

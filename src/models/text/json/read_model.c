@@ -221,11 +221,23 @@ static bool read_word_piece(th_tokenizer *t, const th_json_source *source, const
     return true;
 }
 
+/* Returns the type of a model. Older files do not name it: then, as in the reference, the members decide. */
+static const char *type_of(const json_t *model)
+{
+    const json_t *type = json_object_get(model, "type");
+    if (type)
+        return json_string_value(type);
+    if (json_is_array(json_object_get(model, "vocab")))
+        return "Unigram";
+    return json_object_get(model, "max_input_chars_per_word") && json_object_get(model, "merges") == NULL ? "WordPiece"
+                                                                                                          : "BPE";
+}
+
 bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model, const th_token_scores *scores)
 {
-    const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
+    const json_t *dropout = json_object_get(model, "dropout");
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
-    const char *name = type ? json_string_value(type) : "BPE";
+    const char *name = type_of(model);
     if (name && strcmp(name, "WordPiece") == 0)
         return read_word_piece(t, source, model);
     if (name && strcmp(name, "Unigram") == 0)
