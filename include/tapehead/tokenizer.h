@@ -108,10 +108,10 @@ TH_API th_tokenizer *th_tokenizer_train_word_piece(th_context *ctx, const char *
  * beside it apply, and a never_split is TH_ERROR_FILE. path may also be a file in the format of
  * tokenizer.json, or a GGUF file (th_tokenizer_from_gguf). Supported:
  *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled,
- *                   BertNormalizer, and a Sequence of them
+ *                   Nmt, BertNormalizer, and a Sequence of them
  *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, Whitespace, WhitespaceSplit, BertPreTokenizer,
- *                   and a Sequence of them
- *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback. WordPiece;
+ *                   Punctuation, and a Sequence of them
+ *   model           with or without its type. BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback. WordPiece;
  *                   max_input_chars_per_word up to 4,096, and a prefix of at most 15 bytes. Unigram; byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing,

@@ -73,6 +73,9 @@ def kinds(counted, with_bytes, compiled):
     yield "no normalizer", counted
     yield "T5", edited(counted, normalizer=sequence(precompiled(compiled), strip, two))
     yield "ALBERT", edited(counted, normalizer=sequence(*quotes, *plain, precompiled(compiled)))
+    yield "Nmt", edited(counted, normalizer=sequence({"type": "Nmt"}, {"type": "NFKC"}, two))
+    for behavior in "Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext":
+        yield f"Punctuation, {behavior}", edited(counted, pre_tokenizer={"type": "Punctuation", "behavior": behavior})
     yield "NFKC", edited(counted, normalizer=sequence({"type": "NFKC"}, {"type": "Lowercase"}, two))
     for scheme in "first", "never":
         yield scheme, edited(counted, pre_tokenizer=metaspace(scheme), normalizer=precompiled(compiled))

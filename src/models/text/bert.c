@@ -43,12 +43,18 @@ static size_t append_punctuation(char *pattern)
     return at;
 }
 
+size_t th_bert_punctuation_pattern(char pattern[TH_BERT_PATTERN])
+{
+    const size_t end = 1 + append_punctuation(pattern + 1);
+    pattern[0] = '[';
+    memcpy(pattern + end, "]", 2);
+    return end + 1;
+}
+
 size_t th_bert_pattern(char pattern[TH_BERT_PATTERN])
 {
-    static const char between[] = "]|[^\\s", end[] = "]+";
-    size_t at = 0;
-    pattern[at++] = '[';
-    at += append_punctuation(pattern + at);
+    static const char between[] = "|[^\\s", end[] = "]+";
+    size_t at = th_bert_punctuation_pattern(pattern);
     memcpy(pattern + at, between, sizeof between - 1);
     at += sizeof between - 1;
     at += append_punctuation(pattern + at);

@@ -17,6 +17,8 @@ typedef enum th_bert_class {
 bool th_bert_has(th_bert_class characters, uint32_t code);
 
 enum { TH_BERT_PATTERN = 2048 };
+/* Writes the pattern whose matches are the signs of punctuation. Returns its length. */
+size_t th_bert_punctuation_pattern(char pattern[TH_BERT_PATTERN]);
 /* Writes the pattern whose matches are the words: one sign of punctuation, or neither punctuation nor white space.
  * Returns its length. */
 size_t th_bert_pattern(char pattern[TH_BERT_PATTERN]);

@@ -35,6 +35,18 @@ static bool apply_form(th_normal_form *f, th_piece piece, th_text *out, size_t *
     return th_normal_form_apply(f, piece.text, piece.bytes, out);
 }
 
+/* The Nmt of the reference: sets *code to a space for white space and the like. Returns whether the character stays. */
+static bool change_nmt(uint32_t *code)
+{
+    const uint32_t c = *code;
+    if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
+        return false;
+    if (c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+        c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd)
+        *code = ' ';
+    return true;
+}
+
 /* Writes what a character becomes, and returns the number of characters. */
 static int change_character(th_normalizer_kind kind, uint32_t code, uint32_t changed[3])
 {
@@ -48,6 +60,8 @@ static int change_character(th_normalizer_kind kind, uint32_t code, uint32_t cha
         if (code == '\t' || code == '\n' || code == '\r' || (th_unicode_is_space(code) && code >= 0xa0))
             changed[0] = ' ';
         return changed[0] == ' ' || !th_bert_has(TH_BERT_CONTROL, code);
+    case TH_NORMALIZE_NMT:
+        return change_nmt(&changed[0]);
     case TH_NORMALIZE_CHINESE:
         if (code < 0x3400 || !th_bert_has(TH_BERT_CHINESE, code))
             return 1;
@@ -62,7 +76,7 @@ static int change_character(th_normalizer_kind kind, uint32_t code, uint32_t cha
 /* Whether the step copies all characters of ASCII. */
 static bool keeps_ascii(th_normalizer_kind kind)
 {
-    return kind != TH_NORMALIZE_LOWER && kind != TH_NORMALIZE_CLEAN;
+    return kind != TH_NORMALIZE_LOWER && kind != TH_NORMALIZE_CLEAN && kind != TH_NORMALIZE_NMT;
 }
 
 /* Changes characters one by one. */
@@ -125,6 +139,7 @@ static th_status apply_step(const th_normalizer_step *step, th_context *ctx, con
     case TH_NORMALIZE_CLEAN:
     case TH_NORMALIZE_CHINESE:
     case TH_NORMALIZE_MARKS:
+    case TH_NORMALIZE_NMT:
         succeeded = apply_characters(step->kind, piece, out, first);
         break;
     case TH_NORMALIZE_STRIP:

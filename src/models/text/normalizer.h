@@ -17,6 +17,7 @@ typedef enum th_normalizer_kind {
     TH_NORMALIZE_CLEAN,   /* BERT's: white space becomes spaces, control characters disappear */
     TH_NORMALIZE_CHINESE, /* BERT's: a space on each side of a Chinese character */
     TH_NORMALIZE_MARKS,   /* BERT's: removes marks that take no space */
+    TH_NORMALIZE_NMT,     /* SentencePiece's nmt: spaces of other kinds become spaces, control characters disappear */
     TH_NORMALIZE_STRIP,
     TH_NORMALIZE_PREPEND,
     TH_NORMALIZE_REPLACE,

@@ -209,6 +209,12 @@ START_TEST(texts_are_normalized)
         {"{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"}", "", ""},
         {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"xy\"}, \"content\": \"ab\"}", "xxyxyx", "0 5 5 0"},
         {"{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"[xy]+\"}, \"content\": \"\"}", "axxybyx", "5"},
+        /* control characters disappear, and U+200B, U+2581 and U+FFFD become spaces */
+        {"{\"type\": \"Nmt\"}",
+         "\x01\x0b"
+         "a\t\xe2\x80\x8b\xe2\x96\x81\xef\xbf\xbd\x7f\xc2\x8f"
+         "\xc2\x90",
+         "1 14 14 14 14 0"},
         {"{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": false}", "\xe3\x80\x80 a ", "1 14"},
         {"{\"type\": \"Strip\", \"strip_left\": false, \"strip_right\": true}", " a \xc2\xa0", "14 1"},
     };
@@ -274,7 +280,7 @@ START_TEST(what_is_not_supported_is_named)
     static const struct {
         const char *members, *sentence;
     } cases[] = {
-        {"\"normalizer\": {\"type\": \"Nmt\"}", "its normalizer 'Nmt' is not supported; NFC, NFD, NFKC"},
+        {"\"normalizer\": {\"type\": \"Other\"}", "its normalizer 'Other' is not supported; NFC, NFD, NFKC"},
         {"\"normalizer\": {\"type\": \"Sequence\"}", "its normalizer is a Sequence without a list \"normalizers\""},
         {"\"normalizer\": 3", "its normalizer is not an object"},
         {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"\"}, \"content\": \"x\"}",

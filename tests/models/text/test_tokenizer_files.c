@@ -271,7 +271,7 @@ START_TEST(test_rejected)
          "neither Left nor Right"},
         {"\"padding\": null", "\"padding\": []", "its padding is not an object"},
         {"\"padding\": null", "\"padding\": {}", "neither BatchLongest nor Fixed"},
-        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}", "its normalizer 'Nmt' is not supported"},
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Other\"}", "its normalizer 'Other' is not supported"},
         {"\"id\": 4", "\"id\": 5", "'<s>' has id 5 where it should have 4"},
         {"\"id\": 4", "\"id\": 4.0", "\"id\""},
         {"\"id\": 4", "\"id\": -1", "\"id\""},

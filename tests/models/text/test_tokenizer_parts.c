@@ -96,6 +96,28 @@ START_TEST(white_space_splits_words)
 }
 END_TEST
 
+/* As in BERT, + is a sign of punctuation too. tokenizers gives the same ids. */
+START_TEST(punctuation_is_split)
+{
+    static const char model[] = "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"!\": 2, \"_\": 3, "
+                                "\"ab\": 4, \"b!\": 5, \"!!\": 6, \"_a\": 7, \"+\": 8, \" \": 9}, \"merges\": "
+                                "[\"a b\", \"b !\", \"! !\", \"_ a\"]}";
+    static const struct {
+        const char *behavior, *ids;
+    } cases[] = {{"", "4221830"},
+                 {", \"behavior\": \"Isolated\"", "4221830"},
+                 {", \"behavior\": \"Removed\"", "410"},
+                 {", \"behavior\": \"Contiguous\"", "461830"},
+                 {", \"behavior\": \"MergedWithPrevious\"", "4221830"},
+                 {", \"behavior\": \"MergedWithNext\"", "422187"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char members[1000];
+        snprintf(members, sizeof members, "\"pre_tokenizer\": {\"type\": \"Punctuation\"%s}", cases[i].behavior);
+        expect_tokens(load_members(members, model), "ab!!b+_a", cases[i].ids);
+    }
+}
+END_TEST
+
 START_TEST(the_pre_tokenizer_is_checked)
 {
     static const struct {
@@ -107,7 +129,7 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Sequence\", \"pretokenizers\": [3]}", "its pre_tokenizer is not an object"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Sequence\", \"pretokenizers\": []}]}",
          "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Metaspace, Split, Digits, Whitespace, "
-         "WhitespaceSplit, BertPreTokenizer and a Sequence of them are"},
+         "WhitespaceSplit, BertPreTokenizer, Punctuation and a Sequence of them are"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", {\"type\": \"Digits\"}]}",
          "a pre_tokenizer follows ByteLevel, which must be last"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", " BYTES "]}",
@@ -119,7 +141,11 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Isolated\", \"invert\": 0}",
          "\"invert\" has another type; it should be true or false"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"MergedWithBoth\"}",
-         "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext"},
+         "the behavior of a Split or a Punctuation must be Isolated, Removed, Contiguous, MergedWithPrevious or "
+         "MergedWithNext"},
+        {"{\"type\": \"Punctuation\", \"behavior\": \"isolated\"}",
+         "the behavior of a Split or a Punctuation must be Isolated, Removed, Contiguous, MergedWithPrevious or "
+         "MergedWithNext"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\", \"Regex\": \"a\"}, \"behavior\": \"Removed\"}",
          "the pattern of a Split is neither a Regex nor a String"},
         {"{\"type\": \"Split\", \"pattern\": \"a\", \"behavior\": \"Removed\"}",
@@ -314,6 +340,7 @@ int main(void)
     tcase_add_test(tests, digits_are_split);
     tcase_add_test(tests, a_space_is_added);
     tcase_add_test(tests, white_space_splits_words);
+    tcase_add_test(tests, punctuation_is_split);
     tcase_add_test(tests, the_pre_tokenizer_is_checked);
     tcase_add_test(tests, splitting_has_limits);
     tcase_add_test(tests, a_document_has_tokens_around_it);

@@ -69,30 +69,40 @@ static th_status read_byte_level(pre_tokenizer_reading *p, const json_t *value)
     return use_regex ? add_pattern(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_SPLIT_ISOLATED, false) : TH_OK;
 }
 
-static th_status read_split(pre_tokenizer_reading *p, const json_t *value)
+/* Reads the behavior of a part that splits. */
+static bool read_behavior(const pre_tokenizer_reading *p, const json_t *value, th_split_behavior *behavior)
 {
     static const char *const behaviors[] = {
         [TH_SPLIT_ISOLATED] = "Isolated",     [TH_SPLIT_REMOVED] = "Removed",
         [TH_SPLIT_CONTIGUOUS] = "Contiguous", [TH_SPLIT_PREVIOUS] = "MergedWithPrevious",
         [TH_SPLIT_NEXT] = "MergedWithNext",
     };
-    const char *behavior, *text;
+    const char *name;
+    if (!th_json_string(p->source, value, "behavior", &name))
+        return false;
+    for (size_t kind = 0; kind < sizeof behaviors / sizeof *behaviors; kind++)
+        if (strcmp(name, behaviors[kind]) == 0) {
+            *behavior = (th_split_behavior)kind;
+            return true;
+        }
+    refuse(p, "the behavior of a Split or a Punctuation must be Isolated, Removed, Contiguous, MergedWithPrevious or "
+              "MergedWithNext");
+    return false;
+}
+
+static th_status read_split(pre_tokenizer_reading *p, const json_t *value)
+{
+    th_split_behavior behavior;
+    const char *text;
     bool invert;
     const json_t *pattern = json_object_get(value, "pattern");
-    if (!th_json_string(p->source, value, "behavior", &behavior) || !read_flag(p, value, "invert", false, &invert))
+    if (!read_behavior(p, value, &behavior) || !read_flag(p, value, "invert", false, &invert))
         return th_error_code(p->tokenizer->ctx);
-    size_t kind = 0;
-    while (kind < sizeof behaviors / sizeof *behaviors && strcmp(behavior, behaviors[kind]) != 0)
-        kind++;
-    if (kind == sizeof behaviors / sizeof *behaviors)
-        return refuse(p, "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or "
-                         "MergedWithNext");
     if (json_object_size(pattern) != 1)
         return refuse(p, "the pattern of a Split is neither a Regex nor a String");
     if (json_object_get(pattern, "Regex"))
-        return th_json_string(p->source, pattern, "Regex", &text)
-                   ? add_pattern(p, text, strlen(text), (th_split_behavior)kind, invert)
-                   : th_error_code(p->tokenizer->ctx);
+        return th_json_string(p->source, pattern, "Regex", &text) ? add_pattern(p, text, strlen(text), behavior, invert)
+                                                                  : th_error_code(p->tokenizer->ctx);
     if (!th_json_string(p->source, pattern, "String", &text))
         return th_error_code(p->tokenizer->ctx);
     char expression[2 * TH_MAX_PATTERN];
@@ -103,7 +113,7 @@ static th_status read_split(pre_tokenizer_reading *p, const json_t *value)
         expression[count++] = *c;
     }
     expression[count] = 0; /* for the message of a pattern that cannot be used */
-    return add_pattern(p, expression, count, (th_split_behavior)kind, invert);
+    return add_pattern(p, expression, count, behavior, invert);
 }
 
 static th_status read_digits(pre_tokenizer_reading *p, const json_t *value)
@@ -129,6 +139,16 @@ static th_status read_bert(const pre_tokenizer_reading *p)
     char pattern[TH_BERT_PATTERN];
     const size_t bytes = th_bert_pattern(pattern);
     return add_pattern(p, pattern, bytes, TH_SPLIT_REMOVED, true);
+}
+
+static th_status read_punctuation(const pre_tokenizer_reading *p, const json_t *value)
+{
+    char pattern[TH_BERT_PATTERN];
+    th_split_behavior behavior = TH_SPLIT_ISOLATED; /* older files do not name it */
+    if (json_object_get(value, "behavior") && !read_behavior(p, value, &behavior))
+        return th_error_code(p->tokenizer->ctx);
+    const size_t bytes = th_bert_punctuation_pattern(pattern);
+    return add_pattern(p, pattern, bytes, behavior, false);
 }
 
 static th_status read_metaspace(pre_tokenizer_reading *p, const json_t *value)
@@ -166,6 +186,8 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
         return read_whitespace(p);
     if (strcmp(type, "BertPreTokenizer") == 0)
         return read_bert(p);
+    if (strcmp(type, "Punctuation") == 0)
+        return read_punctuation(p, value);
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_pattern(p, "\\s+", 3, TH_SPLIT_REMOVED, false);
     if (strcmp(type, "Metaspace") == 0)
@@ -184,7 +206,7 @@ static th_status read_part(pre_tokenizer_reading *p, const json_t *value, bool w
     char quoted[TH_QUOTED];
     return th_fail(p->tokenizer->ctx, TH_ERROR_FILE, p->source->operation,
                    "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits, "
-                   "Whitespace, WhitespaceSplit, BertPreTokenizer and a Sequence of them are",
+                   "Whitespace, WhitespaceSplit, BertPreTokenizer, Punctuation and a Sequence of them are",
                    p->source->name, th_quote(type, quoted));
 }
 

@@ -111,6 +111,8 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
         return add_step(n, source, TH_NORMALIZE_LOWER) ? TH_OK : th_error_code(source->ctx);
     if (strcmp(type, "StripAccents") == 0)
         return add_step(n, source, TH_NORMALIZE_ACCENTS) ? TH_OK : th_error_code(source->ctx);
+    if (strcmp(type, "Nmt") == 0)
+        return add_step(n, source, TH_NORMALIZE_NMT) ? TH_OK : th_error_code(source->ctx);
     if (strcmp(type, "BertNormalizer") == 0)
         return add_bert(n, source, value);
     if (strcmp(type, "Strip") == 0)
@@ -136,7 +138,7 @@ static th_status read_step(th_normalizer *n, const th_json_source *source, const
     return th_fail(
         source->ctx, TH_ERROR_FILE, source->operation,
         "%.300s: its normalizer '%s' is not supported; NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
-        "Prepend, Replace, Precompiled, BertNormalizer and a Sequence of them are",
+        "Prepend, Replace, Precompiled, Nmt, BertNormalizer and a Sequence of them are",
         source->name, th_quote(type, quoted));
 }
 
