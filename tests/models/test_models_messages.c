@@ -285,7 +285,8 @@ START_TEST(gguf_exports)
     }
     th_tokenizer *t = th_tokenizer_characters_new(ctx, "ab", 2), *bytes = th_tokenizer_bytes_new(ctx);
     EXPORT(&(th_gguf_export_options){.tokenizer = t}, TH_ERROR_ARGUMENT,
-           "the tokenizer is neither byte-level BPE nor SentencePiece's BPE, the kinds that are written");
+           "the tokenizer is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece, the kinds that are "
+           "written");
     EXPORT(&(th_gguf_export_options){.tokenizer = bytes}, TH_ERROR_ARGUMENT,
            "the tokenizer has 256 tokens, and the model 41");
     t = th_tokenizer_train(ctx, "abc", 3, &(th_bpe_options){.vocabulary = 257, .pattern = "[a-z]+"});

@@ -6,6 +6,7 @@
 
 #include "models/core/context.h"
 #include "models/core/modules.h"
+#include "models/gguf/folder.h"
 #include "models/gguf/options.h"
 #include "models/text/characters.h"
 

@@ -17,8 +17,6 @@ void th_gguf_copy_encoder(const th_language_model_options *model, th_language_mo
 /* Writes what th_gguf_read_encoder reads. options is normal. */
 void th_gguf_write_encoder(th_gguf_writer *w, const th_gguf_architecture *a, const th_language_model_options *options);
 
-/* Sets options as a file describes them: the pooling, and the model's length. */
-th_status th_gguf_read_sentence(th_context *ctx, const char *operation, const char *path, th_sentence_options *options);
 /* Checks that a file can describe the options. */
 th_status th_gguf_check_sentence(th_context *ctx, const char *operation, const th_sentence_options *options);
 /* Writes the pooling. sentence: NULL for none. */

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "tapehead/hugging_face.h"
+#include "tapehead/sentence_embedding.h"
 #include "tapehead/tokenizer.h"
 
 struct th_foreign_config;
@@ -25,5 +26,7 @@ th_status th_gguf_load_into(th_module *model, const char *operation, const char 
  * releases them with json_decref. */
 th_status th_gguf_read_chat(th_context *ctx, const char *path, th_text *jinja, th_text *tool_jinja, json_t **begin,
                             json_t **end);
+/* Sets the options of sentence embeddings: the pooling, and the model's length. */
+th_status th_gguf_read_sentence(th_context *ctx, const char *operation, const char *path, th_sentence_options *options);
 
 #endif

@@ -4,7 +4,6 @@
 #include "models/core/context.h"
 #include "models/core/files.h"
 #include "models/families/fields.h"
-#include "models/gguf/encoder.h"
 #include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face.h"
 #include "models/saved_models/sentence_pooling.h"
