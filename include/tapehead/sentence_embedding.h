@@ -42,7 +42,7 @@ typedef struct th_sentence_options {
  * empty. folder may also be a GGUF file with a pooling_type: texts have no prompt, and embeddings have length 1, as
  * llama.cpp's programs normalize them. Errors (TH_ERROR_FILE) name what is not supported: other modules than Transformer, Pooling, Dense and
  * Normalize, several kinds of pooling at once, prompts that the pooling excludes, other activations of Dense than Tanh
- * and Identity, and do_lower_case. */
+ * and Identity, and do_lower_case if the tokenizer keeps capital letters. */
 TH_API th_status th_sentence_options_read(th_context *ctx, const char *folder,
                                           th_sentence_options *options) TH_MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "models/gguf/folder.h"
 #include "models/saved_models/hugging_face.h"
 #include "models/saved_models/sentence_pooling.h"
+#include "models/text/tokenizer.h"
 #include "tapehead/safetensors.h"
 #include "tapehead/sentence_embedding.h"
 #include "tapehead/tensor.h"
@@ -113,6 +114,17 @@ static bool open_optional(const reading *r, const char *name, char path[TH_MAX_P
     return c->object != NULL;
 }
 
+/* Checks that the folder's tokenizer makes letters small, as do_lower_case demands: then sentence-transformers changes no
+ * token. */
+static void check_lower_case(const reading *r, const th_config *c)
+{
+    th_tokenizer *t = th_tokenizer_load(r->ctx, r->folder);
+    if (t && !th_normalizer_lowers(&t->normalizer))
+        th_config_refuse(c, "\"%s\" is true, but the tokenizer keeps capital letters, which is not supported",
+                         "do_lower_case");
+    th_tokenizer_free(t);
+}
+
 /* Reads sentence_bert_config.json, if the folder has it. */
 static void read_length(const reading *r)
 {
@@ -126,7 +138,7 @@ static void read_length(const reading *r)
     if (strcmp(task, "feature-extraction") != 0)
         th_config_refuse(&c, "the transformer_task \"%s\" is not supported; feature-extraction is", task);
     if (th_config_flag(&c, "do_lower_case", false))
-        th_config_refuse(&c, "\"%s\" is true, which is not supported", "do_lower_case");
+        check_lower_case(r, &c);
     th_json_release(r->ctx, (json_t *)(uintptr_t)c.object, memory);
 }
 

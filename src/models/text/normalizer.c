@@ -169,6 +169,14 @@ th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *ope
     return TH_OK;
 }
 
+bool th_normalizer_lowers(const th_normalizer *n)
+{
+    bool lowers = false;
+    for (int i = 0; i < n->steps; i++)
+        lowers = lowers || n->step[i].kind == TH_NORMALIZE_LOWER;
+    return lowers;
+}
+
 void th_normalizer_match_longest(th_normalizer *n)
 {
     for (int i = 0; i < n->steps; i++)

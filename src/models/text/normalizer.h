@@ -40,6 +40,8 @@ typedef struct th_normalizer {
 
 /* Normalizes a piece of a text. The result is valid until the next call. */
 th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece);
+/* Whether a step writes lower case. */
+bool th_normalizer_lowers(const th_normalizer *n);
 /* Makes the character maps replace the longest strings (th_character_map). */
 void th_normalizer_match_longest(th_normalizer *n);
 /* Releases the memory. */

@@ -92,6 +92,14 @@ START_TEST(test_options)
     write_text("sentence_bert_config.json", "{\"max_seq_length\": 256, \"do_lower_case\": false}");
     ck_assert_int_eq(th_sentence_options_read(ctx, folder, &options), TH_OK);
     ck_assert(options.pooling == TH_POOL_MAX && !options.normalize && options.length == 256);
+    /* bge-small-en-v1.5's folder demands lower case, which its tokenizer has */
+    write_text("vocab.txt", "[UNK]\na\n");
+    write_text("sentence_bert_config.json", "{\"max_seq_length\": 512, \"do_lower_case\": true}");
+    ck_assert_int_eq(th_sentence_options_read(ctx, folder, &options), TH_OK);
+    ck_assert_int_eq(options.length, 512);
+    write_text("tokenizer_config.json", "{\"do_lower_case\": false}");
+    expect_status(th_sentence_options_read(ctx, folder, &options), TH_ERROR_FILE,
+                  "the tokenizer keeps capital letters");
 }
 END_TEST
 
@@ -113,7 +121,7 @@ START_TEST(test_refused)
         {"1_Pooling/config.json", "{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": true}",
          "it has 2 kinds of pooling"},
         {"1_Pooling/config.json", "{\"pooling_mode\": \"cls\", \"include_prompt\": false}", "include_prompt"},
-        {"sentence_bert_config.json", "{\"do_lower_case\": true}", "do_lower_case"},
+        {"sentence_bert_config.json", "{\"do_lower_case\": true}", "neither tokenizer.json nor vocab.txt"},
         {"sentence_bert_config.json", "{\"transformer_task\": \"fill-mask\"}", "fill-mask"},
         {"sentence_bert_config.json", "{\"max_seq_length\": 0}", "max_seq_length"},
     };
