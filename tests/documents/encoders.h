@@ -3,3 +3,5 @@
 
 extern th_context *ctx;
 int report(th_context *ctx);
+extern const char *text; /* a text for training */
+extern size_t bytes;
