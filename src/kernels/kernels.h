@@ -17,7 +17,7 @@ typedef struct th_adam_update th_adam_update; /* optimizer_kernels.h */
 typedef struct th_sgd_update th_sgd_update;
 typedef struct th_muon_update th_muon_update;
 typedef struct th_product_block th_product_block; /* product_block.h */
-typedef struct th_int8_pair th_int8_pair;         /* product_int8.h */
+typedef struct th_int8_block th_int8_block;       /* product_int8.h */
 typedef struct th_int8_wide th_int8_wide;
 typedef struct th_int8_product th_int8_product;
 typedef struct th_attention_rows th_attention_rows; /* attention_rows.h */

@@ -32,16 +32,11 @@
  *     x becomes scale n, with scale = most / 127, n = the integer nearest to x (127 / most), ties to even
  *     most < 2^-118: scale = 0, all n = 0; most is not finite: scale = NaN, all n = 0
  *
- * Let w be the integers of 32 numbers of a column and s their scale. Each of 8 partial sums adds four products n w, as
- * integers. An element of C has 16 sums, which begin with 0. A fused multiply-add adds partial sum i, times (scale s),
- * to sum i in even blocks and to sum i + 8 in odd blocks. In types with a least number m of each block, whose numbers
- * are s w - m, another one then subtracts the sum of the four n, times (scale m). A block of zeros makes an odd number
- * of blocks even. In the end the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1.
- *
  * If a block of the type has 256 numbers, each row of A is rounded to blocks of 256 numbers in the same way. A number of
- * the column is f s w - g m, with integers s and m of each 16 numbers, and factors f and g of the block. An element of C
- * has one sum, which begins with 0. For each block a fused multiply-add adds the integer sum of all n s w, times
- * (scale f). Then, in types with least numbers, another one subtracts the integer sum of all n m, times (scale g).
+ * the column is f s w - g m, with integers s and m of each 16 numbers, and factors f and g of the block. In blocks of 32
+ * numbers all s and m are 1. An element of C has one sum, which begins with 0. For each block a fused multiply-add adds
+ * the integer sum of all n s w, times (scale f). Then, in types with least numbers, another one subtracts the integer
+ * sum of all n m, times (scale g).
  *
  * The result is added to C, to the bias, or to nothing. So an element depends only on its row and its column.
  *

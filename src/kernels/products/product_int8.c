@@ -6,7 +6,10 @@
 #include "kernels/products/product_backends.h"
 #include "kernels/sizes.h"
 
-enum { TASKS_PER_THREAD = 4 /* few, because each rounds its rows */ };
+enum {
+    TASKS_PER_THREAD = 4, /* few, because each rounds its rows */
+    COLUMN_UNIT = 32      /* whole panels in every instruction set */
+};
 
 typedef struct int8_plan {
     const th_kernels *kernels;
@@ -26,10 +29,10 @@ static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_p
     const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
     const int64_t tasks = work < (double)max ? (int64_t)work + 1 : max;
     const int64_t column_blocks = th_smaller(th_ceil_div(tasks, row_blocks), product->n);
-    const int64_t column_block = th_ceil_div(product->n, column_blocks);
+    const int64_t column_block = th_ceil_div(th_ceil_div(product->n, column_blocks), COLUMN_UNIT) * COLUMN_UNIT;
     const bool wide = th_dtype_numbers(product->b_storage) == TH_INT8_WIDE;
     const size_t row_bytes = wide ? (size_t)(product->k / TH_INT8_WIDE) * sizeof(th_int8_wide)
-                                  : (size_t)th_int8_pairs(product->k) * sizeof(th_int8_pair);
+                                  : (size_t)(product->k / TH_BLOCK_NUMBERS) * sizeof(th_int8_block);
     return (int8_plan){.kernels = th_kernels_for(machine, dtype),
                        .product = product,
                        .row_block = row_block,

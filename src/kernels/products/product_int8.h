@@ -8,24 +8,18 @@
 #include "tapehead/base.h"
 
 enum {
-    TH_INT8_SUMS = TH_BLOCK_NUMBERS / 4, /* partial sums of a block */
-    TH_INT8_WIDE = 256,                  /* numbers of a block of the types that have so many */
-    TH_INT8_GROUPS = 16,                 /* groups of 16 numbers in such a block */
-    TH_INT8_MOST_ROWS = 64               /* of a th_int8_product: with 2048 steps they take 256 KB when rounded */
+    TH_INT8_WIDE = 256,    /* numbers of a block of the types that have so many */
+    TH_INT8_GROUPS = 16,   /* groups of 16 numbers in such a block */
+    TH_INT8_MOST_ROWS = 64 /* of a th_int8_product: with 2048 steps they take 288 KB when rounded */
 };
 
-/* A pair of rounded blocks of a row of A. The scale of each block is there 8 times, once for each partial sum. If the
- * number of blocks is odd, zeros fill the last pair. */
-typedef struct th_int8_pair {
-    int8_t number[2 * TH_BLOCK_NUMBERS];
-    float scale[2 * TH_INT8_SUMS];
-} th_int8_pair;
-
-/* Returns the pairs of blocks in a row of k numbers, k a multiple of TH_BLOCK_NUMBERS. */
-static inline int64_t th_int8_pairs(int64_t k)
-{
-    return (k / TH_BLOCK_NUMBERS + 1) / 2;
-}
+/* A rounded block of 32 numbers of a row of A: the numbers with even indices, then those with odd ones; and their
+ * sum. */
+typedef struct th_int8_block {
+    int16_t number[TH_BLOCK_NUMBERS];
+    float scale;
+    int32_t sum;
+} th_int8_block;
 
 /* A rounded block of 256 numbers of a row of A, and the sum of each group. */
 typedef struct th_int8_wide {
@@ -37,7 +31,7 @@ typedef struct th_int8_wide {
 /* C = init + A B. */
 typedef struct th_int8_product {
     int64_t m, n, k; /* m: at most TH_INT8_MOST_ROWS */
-    const void *a;   /* th_int8_pair (m, th_int8_pairs(k)), or th_int8_wide (k / TH_INT8_WIDE, m) */
+    const void *a;   /* th_int8_block (k / TH_BLOCK_NUMBERS, m), or th_int8_wide (k / TH_INT8_WIDE, m) */
     const void *b;   /* blocks of the first column */
     int64_t b_bytes; /* from one column to the next */
     float *c;

@@ -19,17 +19,17 @@ enum {
 typedef real few_totals[FEW_GROUP][TILE_COLUMNS]; /* sums of a block of k */
 
 /* What a tile computes: a block of k, for some columns and a panel of rows. */
-typedef struct few_tile {
+typedef struct lane_tile {
     int64_t k;
     const real *rows;            /* (k, TILE_COLUMNS): a panel of A */
     const real *b;               /* (columns, k) */
     int64_t b_column;            /* from one column to the next */
     const real *next;            /* (columns, k): the numbers of B that the next tile reads */
     real (*total)[TILE_COLUMNS]; /* (columns, TILE_COLUMNS) */
-} few_tile;
+} lane_tile;
 
 /* sum += steps `first` to `end` - 1 */
-TH_INLINE void few_steps(int columns, int registers, const few_tile *t, int64_t first, int64_t end,
+TH_INLINE void few_steps(int columns, int registers, const lane_tile *t, int64_t first, int64_t end,
                          vec sum[FEW_MOST_COLUMNS][2])
 {
     for (int64_t step = first; step < end; step++) {
@@ -46,9 +46,9 @@ TH_INLINE void few_steps(int columns, int registers, const few_tile *t, int64_t 
 
 /* Meanwhile prefetches the numbers of the next tile, in the order of memory: in the order of their use, memory is read
  * more slowly. */
-TH_INLINE void compute_few_tile(int columns, int registers, const few_tile *tile)
+TH_INLINE void compute_few_tile(int columns, int registers, const lane_tile *tile)
 {
-    const few_tile t = *tile;
+    const lane_tile t = *tile;
     const real *line = t.next;
     int64_t lines = 0;
     vec sum[FEW_MOST_COLUMNS][2];
@@ -71,11 +71,11 @@ TH_INLINE void compute_few_tile(int columns, int registers, const few_tile *tile
             *(vec *)(t.total[j] + r * TH_REGISTER_LANES) = sum[j][r];
 }
 
-typedef void few_function(const few_tile *tile);
+typedef void few_function(const lane_tile *tile);
 
 /* Defines few_<name>_<registers>. The numbers must be constants so that the loops are unrolled. */
 #define FEW(name, columns, registers)                                                                                  \
-    static void few_##name##_##registers(const few_tile *tile)                                                         \
+    static void few_##name##_##registers(const lane_tile *tile)                                                        \
     {                                                                                                                  \
         compute_few_tile(columns, registers, tile);                                                                    \
     }
@@ -94,13 +94,13 @@ static void few_panel(int registers, int64_t columns, int64_t k, const real *row
     for (int64_t j = 0; j < columns; j += j < whole ? width : 1)
         for (int64_t step = 0; step < k; step += TH_PRODUCT_BLOCK) {
             const real *column = b + j * b_column;
-            const few_tile t = {.k = k - step < TH_PRODUCT_BLOCK ? k - step : TH_PRODUCT_BLOCK,
-                                .rows = rows + step * TILE_COLUMNS,
-                                .b = column + step,
-                                .b_column = b_column,
-                                .next = k - step > TH_PRODUCT_BLOCK ? column + step + TH_PRODUCT_BLOCK
-                                                                    : column + width * b_column,
-                                .total = total[step / TH_PRODUCT_BLOCK] + j};
+            const lane_tile t = {.k = k - step < TH_PRODUCT_BLOCK ? k - step : TH_PRODUCT_BLOCK,
+                                 .rows = rows + step * TILE_COLUMNS,
+                                 .b = column + step,
+                                 .b_column = b_column,
+                                 .next = k - step > TH_PRODUCT_BLOCK ? column + step + TH_PRODUCT_BLOCK
+                                                                     : column + width * b_column,
+                                 .total = total[step / TH_PRODUCT_BLOCK] + j};
             if (j < whole)
                 (registers == 1 ? few_all_1 : few_all_2)(&t);
             else

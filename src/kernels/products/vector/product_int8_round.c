@@ -5,10 +5,9 @@
 #if TH_REAL_BITS == 32
 
 /* Rounds n numbers to one scale. */
-TH_INLINE void round_to_int8(int n, const real *x, int8_t *number, real *scale)
+TH_INLINE void round_to_int8(int n, const real *x, int32_t *number, real *scale)
 {
     const real magic = 0x1.8p23F; /* added to a small number, leaves it rounded in the lowest bits */
-    int32_t rounded[TH_INT8_WIDE];
     vec largest = {0};
     UNROLLED_FOR (int i = 0; i < n; i += TH_REGISTER_LANES)
         largest = vec_maximum(largest, vec_abs(vec_load(x + i)));
@@ -16,12 +15,11 @@ TH_INLINE void round_to_int8(int n, const real *x, int8_t *number, real *scale)
     const bool is_zero = most < 0x1p-118F;
     const real inverse = is_zero ? 0 : 127 / most;
     *scale = non_finite(most) ? most - most : is_zero ? 0 : most / 127;
+    const vec_int usual = vec_int_broadcast(non_finite(most) ? 0 : -1);
     UNROLLED_FOR (int i = 0; i < n; i += TH_REGISTER_LANES) {
         const vec multiple = vec_rounded(vec_load(x + i) * vec_broadcast(inverse));
-        *(vec_int *)(rounded + i) = (vec_int)(multiple + vec_broadcast(magic)) - (vec_int)vec_broadcast(magic);
+        *(vec_int *)(number + i) = ((vec_int)(multiple + vec_broadcast(magic)) - (vec_int)vec_broadcast(magic)) & usual;
     }
-    for (int i = 0; i < n; i++)
-        number[i] = (int8_t)(non_finite(most) ? 0 : rounded[i]);
 }
 
 /* Returns n numbers of a row, copied if they are not contiguous. */
@@ -36,27 +34,28 @@ TH_INLINE const real *contiguous(int n, const real *from, int64_t column, real *
 
 #endif
 
-/* Rounds m rows of k numbers to pairs of blocks of 32. Float32 only. */
+/* Rounds m rows of k numbers to blocks of 32, (k / 32, m). Float32 only. */
 void TH_KERNEL(product_int8_round)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column,
-                                   th_int8_pair *pairs)
+                                   th_int8_block *blocks)
 {
 #if TH_REAL_BITS == 32
-    const int64_t blocks = k / TH_BLOCK_NUMBERS;
-    for (int64_t i = 0; i < m; i++) {
-        th_int8_pair *to = pairs + i * th_int8_pairs(k);
-        if (blocks % 2 != 0)
-            to[blocks / 2] = (th_int8_pair){.number = {0}};
-        for (int64_t b = 0; b < blocks; b++) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t b = 0; b < k / TH_BLOCK_NUMBERS; b++) {
             const real *from = (const real *)a + i * row + b * TH_BLOCK_NUMBERS * column;
-            real copy[TH_BLOCK_NUMBERS], scale;
-            round_to_int8(TH_BLOCK_NUMBERS, contiguous(TH_BLOCK_NUMBERS, from, column, copy),
-                          to[b / 2].number + b % 2 * TH_BLOCK_NUMBERS, &scale);
-            for (int j = 0; j < TH_INT8_SUMS; j++)
-                to[b / 2].scale[b % 2 * TH_INT8_SUMS + j] = scale;
+            th_int8_block *to = blocks + b * m + i;
+            real copy[TH_BLOCK_NUMBERS];
+            int32_t number[TH_BLOCK_NUMBERS], sum = 0;
+            round_to_int8(TH_BLOCK_NUMBERS, contiguous(TH_BLOCK_NUMBERS, from, column, copy), number, &to->scale);
+            for (int j = 0; j < TH_BLOCK_NUMBERS; j++)
+                sum += number[j];
+            for (int j = 0; j < TH_BLOCK_NUMBERS / 2; j++) {
+                to->number[j] = (int16_t)number[2 * j];
+                to->number[TH_BLOCK_NUMBERS / 2 + j] = (int16_t)number[2 * j + 1];
+            }
+            to->sum = sum;
         }
-    }
 #else
-    (void)m, (void)k, (void)a, (void)row, (void)column, (void)pairs;
+    (void)m, (void)k, (void)a, (void)row, (void)column, (void)blocks;
 #endif
 }
 
@@ -70,7 +69,10 @@ void TH_KERNEL(product_int8_round_wide)(int64_t m, int64_t k, const void *a, int
             const real *from = (const real *)a + i * row + b * TH_INT8_WIDE * column;
             th_int8_wide *to = blocks + b * m + i;
             real copy[TH_INT8_WIDE];
-            round_to_int8(TH_INT8_WIDE, contiguous(TH_INT8_WIDE, from, column, copy), to->number, &to->scale);
+            int32_t number[TH_INT8_WIDE];
+            round_to_int8(TH_INT8_WIDE, contiguous(TH_INT8_WIDE, from, column, copy), number, &to->scale);
+            for (int j = 0; j < TH_INT8_WIDE; j++)
+                to->number[j] = (int8_t)number[j];
             for (int g = 0; g < TH_INT8_GROUPS; g++) {
                 int sum = 0;
                 for (int j = 0; j < TH_INT8_WIDE / TH_INT8_GROUPS; j++)

@@ -4,6 +4,7 @@
 #include "kernels/products/product_int8.h"
 
 #include "kernels/product_block.h"
+#include "kernels/products/vector/int8_sums.h"
 #include "kernels/products/vector/load_columns.h"
 #include "kernels/storage/vector/block_parts.h"
 
@@ -61,23 +62,10 @@ TH_INLINE vec_partial partial_products(bool with_sign, raw_bytes weight, raw_byt
 #endif
 }
 
-/* Lane i is the sum of two products of 16 bits. */
-TH_INLINE vec_int sums_of_pairs(vec_partial a, vec_partial b)
-{
-#if TH_VECTOR_BYTES == 64
-    return (vec_int)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#else
-    return (vec_int)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#endif
-}
-
 TH_INLINE vec_int add_scaled(vec_int sum, vec_partial products, vec_int scale)
 {
-    return sum + sums_of_pairs(products, (vec_partial)scale);
+    return sum + sums_of_pairs((vec_int)products, scale);
 }
-
-/* The integers of one block and one column, whose lanes must be added. */
-typedef __m256i block_sum;
 
 /* *sum: numbers times scales. *least: x times least numbers, if the type has them. */
 TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, block_sum *sum,
@@ -107,24 +95,6 @@ TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_w
         *least = _mm256_madd_epi16(of_groups, _mm256_load_si256((const __m256i *)scales.least));
 }
 
-/* Lane j is the sum of the lanes of x[j]. */
-TH_INLINE __m256i sums_of_8(const block_sum *x)
-{
-    const __m256i low = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
-    const __m256i high = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
-    return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
-}
-
-/* Lane j is the sum of column j. */
-TH_INLINE vec_int sums_of_columns(const block_sum *column)
-{
-#if TH_VECTOR_BYTES == 64
-    return (vec_int)_mm512_inserti64x4(_mm512_castsi256_si512(sums_of_8(column)), sums_of_8(column + 8), 1);
-#else
-    return (vec_int)sums_of_8(column);
-#endif
-}
-
 #else
 
 typedef vec_int vec_partial;
@@ -145,17 +115,10 @@ TH_INLINE vec_int partial_products(bool with_sign, raw_bytes weight, raw_bytes x
     return vec_shuffle(twos[0], twos[1], 0, 2, 4, 6) + vec_shuffle(twos[0], twos[1], 1, 3, 5, 7);
 }
 
-TH_INLINE vec_int sums_of_pairs(vec_int a, vec_int b)
-{
-    return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
-}
-
 TH_INLINE vec_int add_scaled(vec_int sum, vec_int products, vec_int scale)
 {
     return sum + products * (scale >> 16);
 }
-
-typedef int32_t block_sum;
 
 TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_wide *x, block_sum *sum,
                               block_sum *least)
@@ -179,33 +142,9 @@ TH_INLINE void multiply_block(int storage, const uint8_t *block, const th_int8_w
     *sum += total[0] + total[1] + total[2] + total[3];
 }
 
-TH_INLINE vec_int sums_of_columns(const block_sum *column)
-{
-    return *(const vec_int *)column;
-}
-
 #endif
 
 /* -- one row -- */
-
-/* Adds the integers of one block to the sum of a row. */
-TH_INLINE vec add_integers(vec sum, real scale, vec factor, vec_int total)
-{
-    return vec_mul_add(vec_rounded(vec_broadcast(scale) * factor), __builtin_convertvector(total, vec), sum);
-}
-
-/* c = init + sum of some columns: column j, and the others at this distance. */
-TH_INLINE void write_columns(const th_int8_product *p, int64_t row, int64_t j, int64_t apart, int64_t columns, vec sum)
-{
-    real *c = p->c + row * p->c_row + j * p->c_col;
-    const real *init = p->init ? p->init + row * p->init_row + j * p->init_col : NULL;
-    if (columns == TH_REGISTER_LANES && apart * p->c_col == 1 && (init == NULL || p->init_col == 1)) {
-        vec_store(c, init ? (vec)(vec_load(init) + sum) : sum);
-        return;
-    }
-    for (int64_t s = 0; s < columns; s++)
-        c[s * apart * p->c_col] = init ? init[s * apart * p->init_col] + sum[s] : sum[s];
-}
 
 /* Multiplies one row by some columns. */
 TH_INLINE void one_row(int storage, int64_t bytes, const th_int8_product *p, int64_t row, int64_t j, int64_t apart,
@@ -300,24 +239,6 @@ TH_INLINE void load_panel(int storage, const uint8_t *block, int64_t line_bytes,
     to->least_factor = float16_lanes(least_factor);
 }
 
-TH_INLINE vec_int four_bytes(const void *from)
-{
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return four - (vec_int){0};
-}
-
-/* Keeps the order of additions: compilers would compute all products first, which are too many for the registers. */
-TH_INLINE vec_partial in_order(vec_partial x)
-{
-#ifdef __aarch64__
-    __asm__("" : "+w"(x));
-#elif TH_FUSED
-    __asm__("" : "+v"(x));
-#endif
-    return x;
-}
-
 /* Adds the products of `rows` rows and a panel. units: of partial products that are added. */
 TH_INLINE void add_wide_rows(int rows, int units, bool with_sign, const wide_panel *w, const th_int8_wide *a, vec *sum)
 {
@@ -330,14 +251,14 @@ TH_INLINE void add_wide_rows(int rows, int units, bool with_sign, const wide_pan
             UNROLLED_FOR (int i = 0; i < rows; i++) {
                 const raw_bytes x = (raw_bytes)four_bytes(a[i].number + 4 * (unit + u));
                 const vec_partial more = partial_products(with_sign, w->number[unit + u], x);
-                products[i] = in_order(u == 0 ? more : (vec_partial)(products[i] + more));
+                products[i] = (vec_partial)in_order((vec_int)(u == 0 ? more : (vec_partial)(products[i] + more)));
             }
         UNROLLED_FOR (int i = 0; i < rows; i++)
             total[i] = add_scaled(total[i], products[i], w->scale[unit / 4]);
     }
     for (int pair = 0; pair < BLOCK_GROUPS / 2 && (w->offset != 0 || w->with_least); pair++)
         UNROLLED_FOR (int i = 0; i < rows; i++)
-            other[i] += sums_of_pairs((vec_partial)w->pair[pair], (vec_partial)four_bytes(a[i].sums + 2 * pair));
+            other[i] += sums_of_pairs(w->pair[pair], four_bytes(a[i].sums + 2 * pair));
     UNROLLED_FOR (int i = 0; i < rows; i++) {
         sum[i] = add_integers(sum[i], a[i].scale, w->factor, total[i] - w->offset * other[i]);
         if (w->with_least)

@@ -69,12 +69,17 @@ TH_INLINE part_bytes bits_of(const uint8_t *from, int shift, uint8_t mask)
 /* Returns the lower 4 bits of 16 bytes, then their upper 4 bits. */
 TH_INLINE part_bytes nibbles_of(const uint8_t *from)
 {
+#if TH_VECTOR_BYTES > 16
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)from));
+    return (part_bytes)_mm256_srlv_epi32(both, _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0)) & 15;
+#else
     typedef uint8_t half_bytes __attribute__((vector_size(HALF_PART), aligned(1), may_alias));
     const half_bytes both = *(const half_bytes *)from, low = both & 15, high = both >> 4;
     part_bytes result;
     memcpy(&result, &low, sizeof low);
     memcpy((char *)&result + HALF_PART, &high, sizeof high);
     return result;
+#endif
 }
 
 /* Returns bit i of 4 bytes, times 16, in byte i. */
