@@ -88,7 +88,7 @@ typedef struct int8_panel {
     vec factor[GROUPS], least[GROUPS];
 } int8_panel;
 
-/* Loads a block of one register of columns. Prefetches the blocks that are `near` bytes further. */
+/* Loads a block of one register of columns. */
 TH_INLINE void load_int8_columns(int storage, const column_set *set, int64_t offset, int group, int8_panel *to)
 {
     typedef int16_t words __attribute__((vector_size(TH_VECTOR_BYTES), may_alias));
@@ -106,7 +106,7 @@ TH_INLINE void load_int8_columns(int storage, const column_set *set, int64_t off
         }
     }
     if (storage == TH_Q8_0)
-        load_units(set, offset + (int64_t)sizeof(uint16_t), INT8_AHEAD_BYTES, unit);
+        load_units(set, offset + (int64_t)sizeof(uint16_t), 0, unit);
     else
         load_units(&numbers, 0, 0, unit);
     UNROLLED_FOR (int i = 0; i < 2 * QUAD; i++) {
@@ -176,6 +176,10 @@ TH_INLINE void int8_columns(int storage, int64_t bytes, const th_int8_product *p
         set[s / TH_REGISTER_LANES].line[s % TH_REGISTER_LANES] =
             (const char *)p->b + (j + (s < columns ? s : columns - 1)) * p->b_bytes;
     for (int64_t b = 0; b < blocks; b++) {
+        /* The next panel, in the order of memory: as many bytes as this block of all columns has. */
+        const char *next = set[0].line[0] + TILE_COLUMNS * (p->b_bytes + b * bytes);
+        for (int64_t at = 0; at < TILE_COLUMNS * bytes; at += 64)
+            __builtin_prefetch(next + at);
         for (int g = 0; g < GROUPS; g++)
             load_int8_columns(storage, &set[g], b * bytes, g, &panel);
         (has_least(storage) ? add_least_panel : add_plain_panel)(&panel, (const th_int8_block *)p->a + b * p->m, p->m,
