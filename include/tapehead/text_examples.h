@@ -38,7 +38,12 @@ typedef enum th_text_example_kind {
     TH_EXAMPLES_SCORES,
     /* An array of words (tokens, words), and an array of as many labels (ner_tags, tags, labels, pos_tags), in JSON. CoNLL's
      * form has no names. */
-    TH_EXAMPLES_WORDS
+    TH_EXAMPLES_WORDS,
+    /* A question (question, query), a text that has its answer (context, passage, paragraph, document), and the answer
+     * (answers, answer, answer_text): a text, or SQuAD's forms {"text": [...], "answer_start": [...]} and [{"text": ...,
+     * "answer_start": ...}]. Beside a text, answer_start may be a member or a column. It counts characters, and without it the
+     * answer is the first place in the text. Several answers are alternatives. */
+    TH_EXAMPLES_ANSWERS
 } th_text_example_kind;
 
 typedef struct th_text_example_options {
@@ -64,13 +69,16 @@ typedef struct th_text_examples {
     const int64_t *label_begin;     /* [count + 1]; NULL: none */
     const char *const *label_names; /* [n_labels] */
     int64_t n_labels;
-    const double *score;                   /* [count]; NULL: none */
+    const int64_t
+        *answer_begin;   /* [labels] of TH_EXAMPLES_ANSWERS, where label_names has the answers: the byte of the second
+                                    text where an answer begins; NULL: none */
+    const double *score; /* [count]; NULL: none */
     struct th_text_example_memory *memory; /* private */
 } th_text_examples;
 
 /* Reads all examples of a text of `bytes` bytes into data, which must be empty. name is the text's name in messages.
  * Errors: TH_ERROR_VALUE names the lines and the kinds of faults: a missing name, another kind of value, a label that
- * label_names lacks, another number of texts than in the first example, an empty text, a score that is not finite.
+ * label_names lacks, another number of texts than in the first example, an empty text, a score that is not finite, an answer that is not in its text.
  * TH_ERROR_FILE, if the first fault is wrong JSON. TH_ERROR_ARGUMENT, TH_ERROR_MEMORY. data is empty then. Its memory is the C library's, which the context does not
  * count. */
 TH_API th_status th_text_examples_read(th_context *ctx, const char *text, size_t bytes, const char *name,

@@ -38,7 +38,8 @@ th_text_example_options example_options(encoder_task task, const encoder *e)
     static const th_text_example_kind kinds[] = {[TASK_EMBED] = TH_EXAMPLES_TEXTS,
                                                  [TASK_CLASSIFY] = TH_EXAMPLES_LABELS,
                                                  [TASK_TOKENS] = TH_EXAMPLES_WORDS,
-                                                 [TASK_REGRESS] = TH_EXAMPLES_SCORES};
+                                                 [TASK_REGRESS] = TH_EXAMPLES_SCORES,
+                                                 [TASK_SPANS] = TH_EXAMPLES_ANSWERS};
     th_text_example_options options = {.kind = kinds[task], .label = chosen.label_column, .columns = chosen.columns};
     if (chosen.text_columns)
         split_columns(chosen.text_columns, options.text);
@@ -171,8 +172,7 @@ static const char *const *list_texts(const selection *s, int64_t column, int64_t
     return list;
 }
 
-/* Returns both texts of each example, one after the other. */
-static const char *const *list_pairs(const selection *s)
+const char *const *list_pairs(const selection *s)
 {
     const char **list = text_list(2 * s->count);
     for (int64_t i = 0; i < 2 * s->count; i++)

@@ -1,4 +1,5 @@
-/* Tunes encoders, such as BERT and all-MiniLM-L6-v2: sentence embeddings, classifiers, tags of words, scores.
+/* Tunes encoders, such as BERT and all-MiniLM-L6-v2: sentence embeddings, classifiers, tags of words, scores, answers of
+ * questions.
  *
  *     encoder train MODEL intents.csv run --task classify     MODEL: a folder of Hugging Face transformers
  *     encoder predict run "where is my parcel"
@@ -10,6 +11,7 @@
  *
  *     settings.c   the options of train
  *     data.c       examples from files, and batches of them
+ *     spans.c      answers of questions that are parts of a text
  *     tasks.c      what differs between the tasks: the loss of a batch, the measures of an evaluation
  *     train.c      the training run
  *     model.c      opens and saves models
@@ -48,7 +50,7 @@ static const char advice[] =
 
 int main(int argc, char **argv)
 {
-    return run_named_subcommand(argc, argv, subcommands,
-                                "tunes encoders for sentence embeddings, classification, tags of words and scores",
-                                advice);
+    return run_named_subcommand(
+        argc, argv, subcommands,
+        "tunes encoders for sentence embeddings, classification, tags of words, scores and answers", advice);
 }

@@ -15,7 +15,8 @@ typedef enum encoder_task {
     TASK_EMBED,    /* sentence embeddings, trained on pairs, triplets, or pairs with scores */
     TASK_CLASSIFY, /* one label of a text, or several */
     TASK_TOKENS,   /* a label of each word */
-    TASK_REGRESS   /* a number */
+    TASK_REGRESS,  /* a number */
+    TASK_SPANS     /* the answer of a question, which is a part of a text */
 } encoder_task;
 
 /* A model with what surrounds it. */
@@ -104,6 +105,8 @@ int64_t *sort_rows_by_length(const selection *s);
 int64_t texts_of(const th_text_examples *data);
 /* Makes the batch of the selection's texts, or of their words. */
 th_status make_text_batch(const encoder *e, const selection *s, th_text_batch *batch);
+/* Returns both texts of each example, one after the other, in memory that is valid until the next call. */
+const char *const *list_pairs(const selection *s);
 /* Sets embeddings[0 .. columns - 1] to the embeddings (B, E) of the texts in these places of each example, NULL with the
  * error pending. */
 void embed_columns(const encoder *e, const selection *s, int64_t column, int64_t columns, th_tensor **embeddings);
@@ -125,6 +128,22 @@ typedef struct evaluation {
 } evaluation;
 /* Measures the model on the examples. confusion: NULL, or the path of a picture that a classifier gets. */
 th_status evaluate(const encoder *e, const selection *s, int64_t batch, const char *confusion, evaluation *result);
+
+/* -- spans.c -- */
+/* An answer: bytes begin to end - 1 of the text. */
+typedef struct answer_span {
+    int64_t begin, end;
+    double score, probability; /* the sum of both logits; the product of both shares of the window */
+} answer_span;
+/* Returns the loss of the windows of the examples, a scalar. NULL with the error pending. */
+th_tensor *span_batch_loss(const encoder *e, const selection *s);
+/* Sets span[i] to the best answer of the question texts[2 i] in the text texts[2 i + 1], [n]. */
+th_status answer_questions(const encoder *e, const char *const *texts, int64_t n, answer_span *span);
+/* Does the same for examples. *loss: the mean loss of the windows, whose number is *windows. */
+th_status evaluate_spans(const encoder *e, const selection *s, answer_span *span, double *loss, int64_t *windows);
+/* Compares an answer with those of an example as SQuAD's script does (Rajpurkar et al. 2016): the largest exact match, 0 or
+ * 1, and the largest F1 of words. Lower case is that of ASCII. */
+void score_answer(const th_text_examples *data, int64_t row, const answer_span *span, double *exact, double *f1);
 
 /* -- use.c -- */
 /* How the subcommands use a model. */

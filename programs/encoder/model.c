@@ -53,11 +53,10 @@ static void read_head(encoder *e)
     e->label_names = o->head.label_names;
     e->several_labels = o->head.problem == TH_PROBLEM_SEVERAL_LABELS;
     e->task = o->head.kind == TH_HEAD_NONE                                                              ? TASK_EMBED
+              : o->head.kind == TH_HEAD_SPANS                                                           ? TASK_SPANS
               : o->head.kind == TH_HEAD_TOKENS                                                          ? TASK_TOKENS
               : o->head.problem == TH_PROBLEM_REGRESSION || (o->head.labels == 1 && !e->several_labels) ? TASK_REGRESS
                                                                                                         : TASK_CLASSIFY;
-    if (o->head.kind == TH_HEAD_SPANS)
-        give_up(PROGRAM, "the model answers questions with spans of a text; this program has no such task");
 }
 
 void open_encoder(encoder *e, const char *path, th_dtype type)
@@ -94,6 +93,10 @@ static void choose_pooling(encoder *e)
 /* Sets the head that the task needs, with the labels of the examples. */
 static void choose_head(encoder *e, const th_text_examples *data, th_head_options *head)
 {
+    if (e->task == TASK_SPANS) {
+        *head = (th_head_options){.kind = TH_HEAD_SPANS, .labels = 2};
+        return;
+    }
     *head = (th_head_options){.kind = e->task == TASK_TOKENS ? TH_HEAD_TOKENS : TH_HEAD_SEQUENCE,
                               .labels = e->task == TASK_REGRESS ? 1 : data->n_labels,
                               .label_names = e->task == TASK_REGRESS ? NULL : data->label_names,
@@ -143,7 +146,7 @@ static void choose_length(encoder *e)
     th_token_list added = {.count = 0};
     char problem[160];
     require_ok(e->ctx, th_tokenizer_encode_document(e->tokenizer, "", 0, &added));
-    const int64_t least = (int64_t)added.count + 1;
+    const int64_t least = (int64_t)added.count + (e->task == TASK_SPANS ? 3 : 1); /* a question, a sign, a word */
     th_token_list_free(&added);
     if (e->sentences.length > 0 && e->sentences.length < positions)
         e->length = e->sentences.length;

@@ -21,7 +21,7 @@ settings chosen = {
 };
 
 static const program_option train_options[] = {
-    {"task", "embed, classify, tokens or regress", .text = &chosen.task, .group = "The task"},
+    {"task", "embed, classify, tokens, regress or spans", .text = &chosen.task, .group = "The task"},
     {"loss", "of embed: ranking for pairs and triplets, cosent for scores; or cosine, triplet", .text = &chosen.loss},
     {"pooling", "of embed: cls, mean, max or lasttoken (default: the model's, or mean)", .text = &chosen.pooling},
     {"text", "the columns of the texts, between commas (default: usual names)", .text = &chosen.text_columns},
@@ -56,11 +56,11 @@ static const program_option train_options[] = {
 
 encoder_task parse_task(const char *word)
 {
-    static const char *const names[] = {"embed", "classify", "tokens", "regress"};
-    for (int i = 0; word && i < 4; i++)
+    static const char *const names[] = {"embed", "classify", "tokens", "regress", "spans"};
+    for (int i = 0; word && i < 5; i++)
         if (strcmp(word, names[i]) == 0)
             return (encoder_task)i;
-    refuse(PROGRAM, "--task takes embed, classify, tokens or regress, not ", word ? word : "nothing");
+    refuse(PROGRAM, "--task takes embed, classify, tokens, regress or spans, not ", word ? word : "nothing");
     return TASK_EMBED;
 }
 
@@ -91,7 +91,8 @@ void read_settings(int argc, char **argv)
             "  embed     anchor, positive (and negative), or sentence1, sentence2 (and score)\n"
             "  classify  text, label; text1, text2, label; a list of labels in JSON: several for a text\n"
             "  tokens    tokens, ner_tags: lists in JSON; or CoNLL's lines of a word and its tag\n"
-            "  regress   text, score",
+            "  regress   text, score\n"
+            "  spans     question, context, answer: a part of the context; or SQuAD's answers in JSON",
             train_options, words, 3) < 3)
         refuse(PROGRAM, "train needs the folder of a model, a file of examples, and a folder for the run", "");
     chosen.model = words[0];

@@ -76,6 +76,8 @@ th_tensor *compute_loss(const encoder *e, const selection *s)
     th_text_batch batch;
     if (e->task == TASK_EMBED)
         return embedding_loss(e, s);
+    if (e->task == TASK_SPANS)
+        return span_batch_loss(e, s);
     if (make_text_batch(e, s, &batch))
         return NULL;
     th_tensor *logits = compute_logits(e, &batch);
@@ -92,7 +94,7 @@ typedef struct outputs {
     int32_t *label, *predicted; /* [count] */
     double *score, *computed;   /* [count] */
     int64_t count, capacity;
-    double loss;    /* the sum over all examples, or over all words with a label */
+    double loss;    /* the sum over all examples, words with a label, or windows */
     int64_t losses; /* how many it has */
 } outputs;
 
@@ -202,6 +204,27 @@ static th_status evaluate_batch(const encoder *e, const selection *s, outputs *o
         add_outputs(e, s, logits, targets, o);
     }
     return th_error_code(e->ctx);
+}
+
+/* -- answers of questions -- */
+
+/* Notes the exact match and the F1 of each example's answer. */
+static th_status evaluate_answers(const encoder *e, const selection *s, outputs *o)
+{
+    answer_span *span = malloc((size_t)s->count * sizeof *span);
+    double loss, exact, f1;
+    int64_t windows;
+    if (span == NULL)
+        give_up(PROGRAM, "out of memory");
+    const th_status status = evaluate_spans(e, s, span, &loss, &windows);
+    if (status == TH_OK)
+        add_loss(o, loss, windows);
+    for (int64_t i = 0; status == TH_OK && i < s->count; i++) {
+        score_answer(s->data, s->rows[i], &span[i], &exact, &f1);
+        add_score(o, exact, f1);
+    }
+    free(span);
+    return status;
 }
 
 /* -- measures -- */
@@ -377,6 +400,17 @@ static void measure_scores(const encoder *e, const outputs *o, evaluation *resul
     add_measure(result, "pearson", th_pearson(o->score, o->computed, o->count));
 }
 
+static void measure_answers(const outputs *o, evaluation *result)
+{
+    double exact = 0, f1 = 0;
+    for (int64_t i = 0; i < o->count; i++) {
+        exact += o->score[i];
+        f1 += o->computed[i];
+    }
+    add_measure(result, "f1", f1 / (double)o->count);
+    add_measure(result, "exact_match", exact / (double)o->count);
+}
+
 /* Runs a function on batches of all examples, sorted by length. */
 static th_status for_batches(const encoder *e, const selection *s, int64_t batch,
                              th_status (*run)(const encoder *e, const selection *s, outputs *o), outputs *o)
@@ -400,11 +434,13 @@ static th_status evaluate_rows(const encoder *e, const selection *s, int64_t bat
     if (e->task == TASK_EMBED) {
         status = for_batches(e, s, batch, evaluate_scored_pairs, &o);
     } else {
-        status = for_batches(e, s, batch, evaluate_batch, &o);
+        status = for_batches(e, s, batch, e->task == TASK_SPANS ? evaluate_answers : evaluate_batch, &o);
         result->loss = o.loss / (double)o.losses; /* (0 / 0, which is none, without any label) */
     }
     if (status == TH_OK && (e->task == TASK_EMBED || e->task == TASK_REGRESS))
         measure_scores(e, &o, result);
+    else if (status == TH_OK && e->task == TASK_SPANS)
+        measure_answers(&o, result);
     else if (status == TH_OK && e->several_labels)
         measure_decisions(&o, result);
     else if (status == TH_OK)

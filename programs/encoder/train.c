@@ -284,8 +284,10 @@ static void print_result(trainer *t, double seconds)
     print_written(path_in(name, "model.safetensors"));
     print_written(path_in(chosen.run, "curves.svg"));
     print_next(program_path, PROGRAM,
-               t->e.task == TASK_EMBED ? (const char *const[]){"search", as_word(chosen.run), "FILE", "a query", NULL}
-                                       : (const char *const[]){"predict", as_word(chosen.run), "a new text", NULL});
+               t->e.task == TASK_SPANS
+                   ? (const char *const[]){"predict", as_word(chosen.run), "LINES_OF_QUESTION_TAB_TEXT", NULL}
+               : t->e.task == TASK_EMBED ? (const char *const[]){"search", as_word(chosen.run), "FILE", "a query", NULL}
+                                         : (const char *const[]){"predict", as_word(chosen.run), "a new text", NULL});
 }
 
 static int run_training(trainer *t, bool resuming)

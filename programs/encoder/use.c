@@ -110,6 +110,21 @@ static void predict_text(const encoder *e, const char *text)
     printf("\t%s\n", text);
 }
 
+/* Prints the answer of a question, which a tab divides from its text, and its probability. */
+static void predict_answer(const encoder *e, const char *line)
+{
+    const char *tab = strchr(line, '\t');
+    char *question = tab ? strndup(line, (size_t)(tab - line)) : NULL;
+    answer_span span;
+    if (tab == NULL)
+        refuse(PROGRAM, "a line needs a question, a tab and a text: ", line);
+    if (question == NULL)
+        give_up(PROGRAM, "out of memory");
+    require_ok(e->ctx, answer_questions(e, (const char *const[]){question, tab + 1}, 1, &span));
+    printf("%.*s\t%.4f\t%s\n", (int)(span.end - span.begin), tab + 1 + span.begin, span.probability, question);
+    free(question);
+}
+
 /* Prints each word with its label. Words are separated by spaces. */
 static void predict_words(const encoder *e, char *text)
 {
@@ -149,7 +164,8 @@ int predict(int argc, char **argv)
             "encoder predict RUN TEXT\n"
             "Prints the label and its probability, or the score, before each text. TEXT is a text, a file\n"
             "with a text in each line, or - for the standard input. A tab divides the texts of a pair.\n"
-            "Tags of words follow each word.",
+            "Tags of words follow each word. A tab divides a question from the text with its answer, which\n"
+            "is printed with its probability.",
             options, words, 2) < 2)
         refuse(PROGRAM, "predict needs a run or the folder of a model, and a text or a file", "");
     encoder e = open_for_use(words[0], &use);
@@ -160,6 +176,8 @@ int predict(int argc, char **argv)
     for (int64_t i = 0; i < lines.count; i++) {
         if (e.task == TASK_TOKENS)
             predict_words(&e, (char *)(uintptr_t)lines.line[i]);
+        else if (e.task == TASK_SPANS)
+            predict_answer(&e, lines.line[i]);
         else
             predict_text(&e, lines.line[i]);
         th_tape_clear(e.ctx);

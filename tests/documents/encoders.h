@@ -3,5 +3,3 @@
 
 extern th_context *ctx;
 int report(th_context *ctx);
-extern const char *text; /* a text for training */
-extern size_t bytes;

@@ -112,6 +112,22 @@ expect 0 '^red ' "$program" predict second "$(printf 'loss order\ttape')"
 expect 0 '^blue ' "$program" predict second "$(printf 'tape order\tloss')"
 expect 0 '' train pairs.csv alone --task classify --text hypothesis --epochs 1 --validation 0
 
+# -- answers of questions: a span of a text --
+awk 'BEGIN { split("records order end each call from", w, " "); print "question,context,answer,answer_start"; for (i = 0; i < 160; i++) { a = i % 3 ? "loss" : "gradients"; c = ""; for (j = 0; j < i % 7; j++) c = c w[(i + j) % 6 + 1] " "; print "the,\"" c "(" a ") " w[i % 5 + 1] ".\"," a "," length(c) + 1 } }' >answers.csv
+expect 0 '' train answers.csv answers --task spans --epochs 12
+expect 0 'f1=1.0000 exact_match=1.0000' "$program" eval answers answers.csv
+expect 0 '^loss	0.[0-9]*	the$' "$program" predict answers "$(printf 'the\teach (loss), order.')"
+long='each order records call from end each order records call from end each order records call'
+expect 0 '^gradients	' "$program" predict answers "$(printf 'the\t%s end (gradients) %s' "$long" "$long")" # 12 tokens in a window
+expect 2 'a line needs a question, a tab and a text: a' "$program" predict answers a
+printf '%s\n' '{"question": "the", "context": "the loss) order.", "answers": {"text": ["order", "the loss)"], "answer_start": [10, 0]}}' >squad.jsonl
+expect 0 'f1=1.0000 exact_match=1.0000' "$program" eval answers squad.jsonl # the best of several answers, without articles and signs
+printf '%s\n' '{"question": "the", "context": "the loss) order.", "answers": {"text": ["Loss) order"], "answer_start": [4]}}' | sed 's/the loss/the Loss/' >squad.jsonl
+expect 0 'f1=0.6667 exact_match=0.0000' "$program" eval answers squad.jsonl
+grep -q '"BertForQuestionAnswering"' answers/model/config.json || fail "the exported model is not one for answers"
+expect 1 'it has no question: its fields are' train colors.csv other --task spans
+expect 2 '--length takes 5 to 12' train answers.csv other --task spans --length 4
+
 # -- embeddings --
 awk 'BEGIN { print "anchor,positive,negative"; for (i = 0; i < 64; i++) print (i % 2 ? "the tape,records order,loss backward" : "the loss,gradients backward,tape records") }' >triplets.csv
 for loss in ranking triplet; do
@@ -158,7 +174,7 @@ expect 2 'export needs a run, and a folder to write or --gguf FILE' "$program" e
 # -- wrong words and data --
 expect 2 '--weights takes float32' "$program" search near_ranking texts "a tape" --weights q9
 expect 2 'train needs the folder of a model' "$program" train "$model"
-expect 2 '--task takes embed, classify, tokens or regress, not nothing' train colors.csv other
+expect 2 '--task takes embed, classify, tokens, regress or spans, not nothing' train colors.csv other
 expect 2 'there is a run already' train colors.csv run --task classify
 expect 2 'this is not the folder of a model' "$program" train . colors.csv other --task classify
 expect 1 'it has no label: its fields are' train pairs.csv other --task classify

@@ -100,6 +100,7 @@ struct th_text_example_memory {
     const char **texts, **labels, **label_names;
     int64_t *text_begin, *label_begin;
     int32_t *numbers;
+    int64_t *answer_begin;
     double *score;
 };
 
@@ -114,6 +115,7 @@ static void free_memory(struct th_text_example_memory *m)
     free(m->text_begin);
     free(m->label_begin);
     free(m->numbers);
+    free(m->answer_begin);
     free(m->score);
     free(m);
 }
@@ -130,7 +132,9 @@ static struct th_text_example_memory *take_memory(th_example_collection *c)
         m->text = c->text.bytes;
         m->label = c->label.bytes;
         m->score = c->score;
+        m->answer_begin = c->answer_begin;
         c->text.bytes = c->label.bytes = NULL;
+        c->answer_begin = NULL;
         c->score = NULL;
         if (m->texts && m->labels && m->text_begin && m->label_begin)
             return m;
@@ -196,8 +200,7 @@ th_status th_finish_examples(th_example_collection *c, const char *name, th_text
     struct th_text_example_memory *m = take_memory(c);
     if (m == NULL)
         return th_error_code(c->ctx);
-    const bool labels =
-        !c->options->texts_only && (c->options->kind == TH_EXAMPLES_LABELS || c->options->kind == TH_EXAMPLES_WORDS);
+    const bool labels = th_examples_have_labels(c);
     const int64_t n_labels = labels ? make_label_names(c, m) : 0;
     if (n_labels < 0)
         (void)fail_memory(c);
@@ -214,6 +217,7 @@ th_status th_finish_examples(th_example_collection *c, const char *name, th_text
                                .label_begin = labels ? m->label_begin : NULL,
                                .label_names = labels ? m->label_names : NULL,
                                .n_labels = n_labels,
+                               .answer_begin = m->answer_begin,
                                .score = c->has_score ? m->score : NULL,
                                .memory = m};
     return TH_OK;

@@ -30,7 +30,11 @@ static const char *const label_names[][12] = {
                             "is_duplicate"},
     [TH_EXAMPLES_SCORES] = {"score", "similarity_score", "similarity", "label", "value", "rating", "stars", "target"},
     [TH_EXAMPLES_WORDS] = {"ner_tags", "tags", "labels", "pos_tags"},
+    [TH_EXAMPLES_ANSWERS] = {"answers", "answer", "answer_text"},
 };
+static const char *const question_names[] = {"question", "query", NULL};
+static const char *const context_names[] = {"context", "passage", "paragraph", "document", NULL};
+static const char *const start_names[] = {"answer_start", NULL};
 static const char *const text_roles[TEXTS] = {"text", "second text", "third text"};
 
 /* Returns the member with the name `given`, or else with the first of `names`, whatever its case is. NULL for none, and
@@ -85,7 +89,8 @@ static const char *find_records(const json_t *object)
 }
 
 /* Appends how to convert an object that has the wanted member, or whole lists of examples, within it. */
-static void append_conversion(const json_t *object, const char *const *names, char problem[TH_PROBLEM])
+static void append_conversion(const th_example_collection *c, const json_t *object, const char *const *names,
+                              char problem[TH_PROBLEM])
 {
     char quoted[TH_QUOTED];
     const char *outer, *inner = find_inner(object, names, &outer), *list = find_records(object);
@@ -93,6 +98,10 @@ static void append_conversion(const json_t *object, const char *const *names, ch
         th_append(problem, TH_PROBLEM,
                   ". \"%s\" within \"%s\" must be a member of the example itself: jq writes {%s: .%s.%s}", inner,
                   th_quote(outer, quoted), inner, quoted, inner);
+    else if (list && c->options->kind == TH_EXAMPLES_ANSWERS && strcmp(list, "data") == 0)
+        th_append(problem, TH_PROBLEM,
+                  ". This command writes SQuAD's examples into lines: jq -c '.data[].paragraphs[] | .context as $c | "
+                  ".qas[] | {question, context: $c, answers}'");
     else if (list)
         th_append(problem, TH_PROBLEM,
                   ". If \"%s\" is the list of the examples, this command writes one in each line: jq -c '.%s[]%s'",
@@ -113,7 +122,7 @@ static th_status refuse_missing(const th_example_collection *c, const json_t *ob
         th_append(problem, sizeof problem, "\"%.100s\"", given);
     for (; !given && *names; names++)
         th_append(problem, sizeof problem, "\"%s\"%s", *names, names[1] == NULL ? "" : names[2] ? ", " : " or ");
-    append_conversion(object, given ? (const char *const[]){given, NULL} : all, problem);
+    append_conversion(c, object, given ? (const char *const[]){given, NULL} : all, problem);
     return refuse(c, problem);
 }
 
@@ -130,7 +139,7 @@ bool th_add_string(th_strings *s, const char *text)
 
 /* -- one example -- */
 
-static th_status add_text(th_example_collection *c, const json_t *value, const char *role)
+static th_status add_text_to(const th_example_collection *c, th_strings *list, const json_t *value, const char *role)
 {
     char problem[200];
     if (!json_is_string(value)) {
@@ -141,7 +150,12 @@ static th_status add_text(th_example_collection *c, const json_t *value, const c
         snprintf(problem, sizeof problem, "the %s is empty", role);
         return refuse(c, problem);
     }
-    return th_add_string(&c->text, json_string_value(value)) ? TH_OK : fail_memory(c);
+    return th_add_string(list, json_string_value(value)) ? TH_OK : fail_memory(c);
+}
+
+static th_status add_text(th_example_collection *c, const json_t *value, const char *role)
+{
+    return add_text_to(c, &c->text, value, role);
 }
 
 /* Adds the texts of an example. Only the first one is needed. */
@@ -264,10 +278,93 @@ static th_status add_words(th_example_collection *c, const json_t *object)
     return c->label.n - before == json_array_size(words) ? TH_OK : refuse(c, "it has not as many labels as words");
 }
 
+/* -- questions with answers -- */
+
+/* Returns the byte where character number `characters` begins; -1 if the text is shorter. */
+static int64_t byte_of_character(const char *text, double characters)
+{
+    double count = -1;
+    for (int64_t i = 0; text[i]; i++) {
+        count += (text[i] & 0xc0) != 0x80;
+        if (count == characters) /* (a character begins here) */
+            return i;
+    }
+    return -1;
+}
+
+/* Adds an answer and where it begins. start: a number of characters; NULL: the first place is taken. */
+static th_status add_answer(th_example_collection *c, const char *context, const json_t *answer, const json_t *start)
+{
+    char problem[300], quoted[TH_QUOTED];
+    double characters = 0;
+    if (answer == NULL)
+        return refuse(c, "an answer has no text");
+    if (add_text_to(c, &c->label, answer, "answer"))
+        return th_error_code(c->ctx);
+    const char *text = json_string_value(answer), *found = strstr(context, text);
+    if (start && !read_number(c, start, &characters))
+        return refuse(c, "the answer_start is not a number");
+    const int64_t begin = start ? byte_of_character(context, characters) : found ? found - context : -1;
+    if (begin < 0 || strncmp(context + begin, text, strlen(text)) != 0) {
+        snprintf(problem, sizeof problem, "the answer \"%s\" is not %s of the text", th_quote(text, quoted),
+                 start ? "at the character answer_start" : "a part");
+        return refuse(c, problem);
+    }
+    if (!TH_GROW(c->answer_begin, c->answer_begins, c->label.n))
+        return fail_memory(c);
+    c->answer_begin[c->label.n - 1] = begin;
+    return TH_OK;
+}
+
+/* Adds answers in each of the forms. */
+static th_status add_answers(th_example_collection *c, const json_t *object, const char *context)
+{
+    const char *const *names = label_names[TH_EXAMPLES_ANSWERS];
+    const json_t *value = find_member(object, c->options->label, names);
+    if (value == NULL)
+        return refuse_missing(c, object, "answer", c->options->label, names);
+    const json_t *list = json_is_object(value) ? json_object_get(value, "text") : value,
+                 *starts = json_is_object(value)  ? json_object_get(value, "answer_start")
+                           : json_is_array(value) ? NULL
+                                                  : find_member(object, NULL, start_names);
+    const size_t count = json_is_array(list) ? json_array_size(list) : 1;
+    if (count == 0)
+        return refuse(c, "it has no answer; each question needs one that is a part of its text");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *answer = json_is_array(list) ? json_array_get(list, i) : list,
+                     *start = json_is_array(starts) ? json_array_get(starts, i) : starts;
+        if (json_is_object(answer)) {
+            start = json_object_get(answer, "answer_start");
+            answer = json_object_get(answer, "text");
+        }
+        if (add_answer(c, context, answer, start))
+            return th_error_code(c->ctx);
+    }
+    return TH_OK;
+}
+
+static th_status add_question(th_example_collection *c, const json_t *object)
+{
+    static const char *const roles[] = {"question", "context"};
+    const char *const *const names[] = {question_names, context_names};
+    const json_t *value[2];
+    for (int i = 0; i < 2; i++) {
+        const char *given = c->options->text[0] ? c->options->text[i] : NULL;
+        value[i] = find_member(object, given, names[i]);
+        if (value[i] == NULL)
+            return refuse_missing(c, object, roles[i], given, names[i]);
+        if (add_text(c, value[i], roles[i]))
+            return th_error_code(c->ctx);
+    }
+    return c->options->texts_only ? TH_OK : add_answers(c, object, json_string_value(value[1]));
+}
+
 static th_status add_example(th_example_collection *c, const json_t *object)
 {
     const th_text_example_options *o = c->options;
-    th_status status = o->kind == TH_EXAMPLES_WORDS ? add_words(c, object) : add_texts(c, object);
+    th_status status = o->kind == TH_EXAMPLES_WORDS     ? add_words(c, object)
+                       : o->kind == TH_EXAMPLES_ANSWERS ? add_question(c, object)
+                                                        : add_texts(c, object);
     if (status == TH_OK && !o->texts_only && o->kind == TH_EXAMPLES_LABELS)
         status = add_labels(c, object);
     if (status == TH_OK && !o->texts_only && (o->kind == TH_EXAMPLES_TEXTS || o->kind == TH_EXAMPLES_SCORES))
@@ -351,6 +448,7 @@ static void free_collection(th_example_collection *c)
     free(c->label.begin);
     free(c->text_end);
     free(c->label_end);
+    free(c->answer_begin);
     free(c->score);
 }
 
@@ -360,7 +458,7 @@ th_status th_text_examples_read(th_context *ctx, const char *text, size_t bytes,
     const th_text_example_options given = options ? *options : (th_text_example_options){.kind = TH_EXAMPLES_TEXTS};
     if (!th_usable_context(ctx, operation))
         return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
-    if (text == NULL || data == NULL || given.kind < TH_EXAMPLES_TEXTS || given.kind > TH_EXAMPLES_WORDS)
+    if (text == NULL || data == NULL || given.kind < TH_EXAMPLES_TEXTS || given.kind > TH_EXAMPLES_ANSWERS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a text, a kind of examples and where they go");
     th_example_reader reader;
     th_example_collection c = {.ctx = ctx, .options = &given};

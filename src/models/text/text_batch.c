@@ -222,12 +222,24 @@ static th_tensor *pad_rows(const th_text_rows *r, const int64_t *row, int64_t co
     return padded;
 }
 
-th_status th_text_rows_batch(const th_text_rows *r, const int64_t *row, int64_t count, th_text_batch *batch)
+static int64_t longest_row(const th_text_rows *r, const int64_t *row, int64_t count)
 {
-    th_context *ctx = r->tokenizer->ctx;
     int64_t longest = 0;
     for (int64_t i = 0; i < count; i++)
         longest = th_larger(longest, th_text_row_tokens(r, row_at(row, i)));
+    return longest;
+}
+
+th_tensor *th_text_rows_pad(const th_text_rows *r, const int64_t *row, int64_t count, const int32_t *values,
+                            int32_t padding)
+{
+    return pad_rows(r, row, count, longest_row(r, row, count), values, padding);
+}
+
+th_status th_text_rows_batch(const th_text_rows *r, const int64_t *row, int64_t count, th_text_batch *batch)
+{
+    th_context *ctx = r->tokenizer->ctx;
+    const int64_t longest = longest_row(r, row, count);
     batch->tokens = pad_rows(r, row, count, longest, r->tokens.token, 0);
     batch->lengths = th_zeros(ctx, TH_INT32, TH_SHAPE(count));
     batch->types = r->type ? pad_rows(r, row, count, longest, r->type, 0) : NULL;

@@ -30,5 +30,8 @@ static inline int64_t th_text_row_tokens(const th_text_rows *rows, int64_t i)
 
 /* Makes a batch of rows. row [count]: their numbers; NULL: 0 .. count - 1. */
 th_status th_text_rows_batch(const th_text_rows *rows, const int64_t *row, int64_t count, th_text_batch *batch);
+/* Returns values of the rows, [rows->tokens.count], as a tensor (count, longest row). */
+th_tensor *th_text_rows_pad(const th_text_rows *rows, const int64_t *row, int64_t count, const int32_t *values,
+                            int32_t padding);
 
 #endif

@@ -49,7 +49,13 @@ static th_status batches_made(program_run *r, th_tokenizer *t)
     add_tensor(r, batch.lengths);
     TRY(th_text_batch_make_words(t, words, begin, 2, 8, &batch));
     add_tensor(r, batch.words);
-    const th_status status = th_text_batch_make_pairs(t, words, 1, 8, &batch);
+    th_text_windows windows;
+    th_status status = th_text_batch_make_pairs(t, words, 1, 8, &batch);
+    if (status == TH_OK) {
+        status = th_text_windows_make(t, words, 1, 8, 1, &windows);
+        if (status == TH_OK)
+            add_tensor(r, windows.end);
+    }
     if (status == TH_ERROR_STATE) /* bytes have no template for pairs */
         th_error_clear(r->ctx);
     return status == TH_ERROR_STATE ? TH_OK : status;

@@ -164,6 +164,50 @@ START_TEST(faults_are_counted)
 }
 END_TEST
 
+START_TEST(answers_of_questions)
+{
+    static const th_text_example_options answers = {.kind = TH_EXAMPLES_ANSWERS};
+    static const char wanted[] = "who|\303\211va and Adam[0 Adam]\n";
+    static const char *const forms[] = {
+        "question,context,answer\nwho,\303\211va and Adam,Adam\n",
+        "query,passage,answer,answer_start\nwho,\303\211va and Adam,Adam,8\n",
+        "{\"question\": \"who\", \"context\": \"\303\211va and Adam\", \"answers\": {\"text\": [\"Adam\"], "
+        "\"answer_start\": [8]}}",
+        "{\"question\": \"who\", \"context\": \"\303\211va and Adam\", \"answers\": [{\"text\": \"Adam\", "
+        "\"answer_start\": 8}]}",
+        "{\"question\": \"who\", \"context\": \"\303\211va and Adam\", \"answers\": [\"Adam\"]}",
+        "{\"question\": \"who\", \"context\": \"\303\211va and Adam\", \"answer\": \"Adam\", \"answer_start\": 8}",
+    };
+    th_text_examples data;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        check(&answers, forms[i], wanted);
+        ck_assert_int_eq(read(forms[i], &answers, &data), TH_OK);
+        ck_assert_int_eq(data.answer_begin[0], 9); /* \303\211 is one character */
+        th_text_examples_free(&data);
+    }
+    ck_assert_int_eq(read("{\"question\": \"q\", \"context\": \"a b a\", \"answers\": {\"text\": [\"a\", \"b\"], "
+                          "\"answer_start\": [4, 2]}}",
+                          &answers, &data),
+                     TH_OK);
+    ck_assert(data.answer_begin[0] == 4 && data.answer_begin[1] == 2 && data.label_begin[1] == 2);
+    th_text_examples_free(&data);
+    check(&(th_text_example_options){.kind = TH_EXAMPLES_ANSWERS, .texts_only = true}, "question,context\nq,c\n",
+          "q|c\n");
+    refused(&answers, "question,context,answer,answer_start\nq,a b,b,0\n",
+            "the answer \"b\" is not at the character answer_start");
+    refused(&answers, "question,context,answer,answer_start\nq,a b,b,99\n", "is not at the character answer_start");
+    refused(&answers, "question,context,answer,answer_start\nq,a b,b,x\n", "the answer_start is not a number");
+    refused(&answers, "question,context,answer\nq,a b,c\n", "the answer \"c\" is not a part of the text");
+    refused(&answers, "question,answer\nq,a\n", "it has no context");
+    refused(&answers, "question,context\nq,a\n", "it has no answer");
+    refused(&answers, "{\"question\": \"q\", \"context\": \"a\", \"answers\": {\"text\": []}}",
+            "it has no answer; each question");
+    refused(&answers, "{\"question\": \"q\", \"context\": \"a\", \"answers\": {}}", "an answer has no text");
+    refused(&answers, "{\"question\": \"q\", \"context\": \"a\", \"answers\": [{}]}", "an answer has no text");
+    refused(&answers, "{\"version\": \"1.1\", \"data\": [{\"title\": \"a\"}]}", "jq -c '.data[].paragraphs[]");
+}
+END_TEST
+
 /* Files in other forms: the message says how to convert them. (CLINC150, Restaurant8k, SQuAD, and a text without names.) */
 START_TEST(conversions)
 {
@@ -213,6 +257,7 @@ int main(void)
     tcase_add_test(tests, tables_without_a_header);
     tcase_add_test(tests, names_of_columns);
     tcase_add_test(tests, faults_are_counted);
+    tcase_add_test(tests, answers_of_questions);
     tcase_add_test(tests, conversions);
     tcase_add_test(tests, long_faults);
     tcase_add_test(tests, wrong_arguments);

@@ -75,6 +75,58 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* Rows have the tokens of pairs, and each token of the context has the place of its word or sign. */
+START_TEST(windows)
+{
+    static const char question[] = "the tape?", context[] = "loss (and gradients), of\tthe tape";
+    const char *const both[] = {question, context};
+    th_text_windows w;
+    th_text_batch batch;
+    ck_assert_int_eq(th_text_batch_make_pairs(bert, both, 1, 100, &batch), TH_OK);
+    ck_assert_int_eq(th_text_windows_make(bert, both, 1, 100, 0, &w), TH_OK);
+    const int64_t length = th_size(batch.tokens, 1);
+    ck_assert_int_eq(th_size(w.batch.tokens, 1), length);
+    ck_assert_int_eq(memcmp(th_data_const(w.batch.tokens), th_data_const(batch.tokens), 4 * (size_t)length), 0);
+    ck_assert_int_eq(memcmp(th_data_const(w.batch.types), th_data_const(batch.types), 4 * (size_t)length), 0);
+    check_row(w.begin, 0, "-1 -1 -1 -1 -1 0 5 6 10 19 20 22 25 29 -1");
+    check_row(w.end, 0, "-1 -1 -1 -1 -1 4 6 9 19 20 21 24 28 33 -1");
+
+    const char *const two[] = {"the", "loss", question, context};
+    ck_assert_int_eq(th_text_windows_make(bert, two, 2, 10, 1, &w), TH_OK); /* 7 tokens, 3 of them of the question */
+    check_row(th_reshape(w.pair, TH_SHAPE(1, 4)), 0, "0 1 1 1");
+    check_row(w.begin, 0, "-1 -1 -1 0 -1 -1 -1 -1 -1 -1");
+    check_row(w.begin, 1, "-1 -1 -1 -1 -1 0 5 6 10 -1");
+    check_row(w.begin, 2, "-1 -1 -1 -1 -1 10 19 20 22 -1");
+    check_row(w.begin, 3, "-1 -1 -1 -1 -1 22 25 29 -1 -1");
+    ck_assert_int_eq(th_text_windows_make(bert, two, 2, 5, 9, &w), TH_OK); /* one token of each */
+    ck_assert_int_eq(th_size(w.pair, 0), 1 + 9);
+
+    static const char accents[] = "\303\211va's \344\270\255\346\226\207 ";
+    ck_assert_int_eq(th_text_windows_make(bert, (const char *const[]){question, accents}, 1, 100, 0, &w), TH_OK);
+    const int32_t *end = th_data_const(w.end);
+    int32_t last = 0;
+    for (int64_t t = 0; t < th_size(w.end, 1); t++)
+        last = end[t] > last ? end[t] : last;
+    ck_assert_int_eq(last, (int32_t)strlen(accents) - 1);
+    ck_assert_int_eq(th_text_windows_make(bert, (const char *const[]){"", " "}, 1, 100, 0, &w), TH_OK);
+    ck_assert_int_eq(th_size(w.end, 1), 3);
+
+    char *longest = calloc(1000, 1); /* a word of many signs, divided in steps */
+    for (size_t i = 0; i < 900; i++)
+        longest[i] = i % 2 ? '(' : 'a';
+    ck_assert_int_eq(th_text_windows_make(bert, (const char *const[]){question, longest}, 1, 1000, 0, &w), TH_OK);
+    const int32_t *begin = th_data_const(w.begin);
+    for (int32_t i = 0; i < 900; i++)
+        ck_assert_int_eq(begin[5 + i], i);
+    free(longest);
+
+    expect_status(th_text_windows_make(bert, both, 0, 100, 0, &w), TH_ERROR_ARGUMENT, "at least one pair");
+    expect_status(th_text_windows_make(bert, both, 1, 4, 0, &w), TH_ERROR_ARGUMENT, "has no room for both texts");
+    expect_status(th_text_windows_make(bert, (const char *const[]){question, NULL}, 1, 100, 0, &w), TH_ERROR_ARGUMENT,
+                  "is NULL");
+}
+END_TEST
+
 #define ADDED(id, content)                                                                                             \
     "{\"id\": " id ", \"content\": \"" content "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "    \
     "\"normalized\": false, \"special\": true}"
@@ -170,6 +222,7 @@ int main(void)
     TCase *tests = new_suite("text batch", setup, teardown);
     tcase_add_test(tests, texts);
     tcase_add_test(tests, pairs);
+    tcase_add_test(tests, windows);
     tcase_add_test(tests, kinds_of_templates);
     tcase_add_test(tests, words);
     tcase_add_test(tests, wrong_arguments);
