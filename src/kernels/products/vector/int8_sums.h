@@ -5,6 +5,8 @@
 #include "kernels/products/product_int8.h"
 #include "kernels/vector/registers.h"
 
+#if TH_REAL_BITS == 32
+
 /* Lane i is the sum of two products of 16 bits. */
 TH_INLINE vec_int sums_of_pairs(vec_int a, vec_int b)
 {
@@ -90,5 +92,7 @@ TH_INLINE void write_columns(const th_int8_product *p, int64_t row, int64_t j, i
     for (int64_t s = 0; s < columns; s++)
         c[s * apart * p->c_col] = init ? init[s * apart * p->init_col] + sum[s] : sum[s];
 }
+
+#endif
 
 #endif
