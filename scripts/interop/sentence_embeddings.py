@@ -12,6 +12,7 @@ import tempfile
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import tokenizers
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
@@ -48,6 +49,26 @@ def make(folder, kind="mean", normalize=True, width=32, length=24, dense=None, p
     modules += ([Dense(width, 20, **dense)] if dense else []) + [Normalize()] * normalize
     prompts = dict(prompts={"query": prompt}, default_prompt_name="query") if prompt else {}
     whole = SentenceTransformer(modules=modules, device="cpu", **prompts)
+    whole.save(str(folder / "whole"))
+    return SentenceTransformer(str(folder / "whole"), device="cpu")
+
+
+def make_roberta(folder):
+    """Saves a random RoBERTa with its tokenizer, and returns it."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    bpe = tokenizers.ByteLevelBPETokenizer()
+    bpe.train_from_iterator(WORDS, 300, show_progress=False, special_tokens=special)
+    bpe.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
+    bpe.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    names = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>", cls_token="<s>")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, model_max_length=40, mask_token="<mask>", **names)
+    torch.manual_seed(1)
+    config = transformers.RobertaConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                                        intermediate_size=48, max_position_embeddings=42, type_vocab_size=1)
+    model = transformers.RobertaModel(config)
+    model.save_pretrained(folder / "encoder")
+    tokenizer.save_pretrained(folder / "encoder")
+    whole = SentenceTransformer(modules=[Transformer(str(folder / "encoder")), Pooling(32, "cls"), Normalize()], device="cpu")
     whole.save(str(folder / "whole"))
     return SentenceTransformer(str(folder / "whole"), device="cpu")
 
@@ -100,6 +121,9 @@ def compare(c):
                 compare_folder(c, f"pooling {kind}", 1e-6, model, whole, texts, 0, whole.with_name("exported"))
                 if normalize and kind in ("cls", "mean", "lasttoken"):
                     compare_gguf(c, f"pooling {kind}", model, whole, some_texts(20), whole.parent)
+        model = make_roberta(folder / "roberta")
+        compare_folder(c, "RoBERTa", 1e-6, model, folder / "roberta" / "whole", some_texts(50))
+        compare_gguf(c, "RoBERTa", model, folder / "roberta" / "whole", some_texts(20), folder / "roberta")
         others = {
             "dense": dict(dense={}),
             "dense without activation and bias": dict(dense=dict(bias=False, activation_function=torch.nn.Identity())),

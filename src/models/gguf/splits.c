@@ -35,7 +35,7 @@
 /* A tokenizer is written with the first split that fits. */
 static const th_gguf_split splits[] = {
     {.name = {"gpt-2", "olmo", "mpt", "phi-2", "gigachat", "a.x-4.0", "mellum", "jais", "trillion", "granite-docling",
-              "exaone4"}},
+              "exaone4", "roberta-bpe"}},
     {.name = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
      .pattern = {THREE_DIGITS},
      .ignore_merges = true,

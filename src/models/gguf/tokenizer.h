@@ -49,7 +49,7 @@ json_t *th_gguf_line_split(void);
  * none. */
 bool th_gguf_tokenizer_find_kind(const th_tokenizer *t, th_gguf_tokenizer_kind *kind, bool *prefix);
 
-enum { TH_GGUF_NAMES = 11, TH_GGUF_PATTERNS = 6 };
+enum { TH_GGUF_NAMES = 12, TH_GGUF_PATTERNS = 6 };
 
 /* A way to split text before merging. */
 typedef struct th_gguf_split {

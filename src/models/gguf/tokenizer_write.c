@@ -20,11 +20,14 @@ static bool has_simple_template(const th_tokenizer *t)
     return t->template.n_before <= 1 && t->template.n_after <= 1;
 }
 
+/* Whether llama.cpp finds all added tokens as the tokenizer does. The spaces before RoBERTa's <mask> matter only where a text
+ * has this token. */
 static bool has_plain_added_tokens(const th_tokenizer *t)
 {
     for (size_t i = 0; i < t->added.all.count; i++) {
         const th_added_token *a = &t->added.all.token[i];
-        if (a->lstrip || a->rstrip || a->single_word || (a->normalized && t->normalizer.steps > 0))
+        const bool lstrip = a->lstrip && strcmp(a->content, "<mask>") != 0;
+        if (lstrip || a->rstrip || a->single_word || (a->normalized && t->normalizer.steps > 0))
             return false;
     }
     return true;
