@@ -15,6 +15,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 
 from tokenizers import BertWordPieceTokenizer, Tokenizer
+from transformers import AutoTokenizer
 
 import common
 from bpe import SEPARATOR, Ours, awkward, compare_speed, edited, every_character, learn_word_piece, many_tokens, million, same
@@ -85,6 +86,10 @@ def training(c, ours, corpus, texts):
     english = pathlib.Path(given).read_text() if given else "".join(path.read_text() for path in sorted((common.ROOT / "docs").rglob("*.md")))
     tokenizer = same_training(c, ours, "training, English", english, 8000, 2, 1000, False)
     same_tokens(c, ours, "trained on English", tokenizer, texts, document=True)
+    train_ours(ours, english, 8000, 2, 1000, False)
+    opened = AutoTokenizer.from_pretrained(ours.folder)
+    names = [opened.pad_token, opened.unk_token, opened.cls_token, opened.sep_token, opened.mask_token]
+    c.check("opened by transformers", names == SPECIALS and opened(english)["input_ids"] == tokenizer.encode(english).ids, str(names))
     same_training(c, ours, "training, cased", english, 3000, 5, 40, True)
     tokenizer = same_training(c, ours, "training, mixed scripts", corpus.replace("\0", ""), 8000, 1, 100000, False)
     same_tokens(c, ours, "trained on mixed scripts", tokenizer, texts, document=True)

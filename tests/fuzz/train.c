@@ -1,6 +1,6 @@
 /* Fuzz target: tokenizers of a text: bytes, characters, and byte-pair encoding that is trained. The input has three
  * bytes with options (new tokens, minimum frequency, maximum length of a token), a pattern (empty: the default), NUL,
- * and the text, which is also encoded. WordPiece is trained on the text too. */
+ * and the text, which is also encoded. Of every fourth length, WordPiece is trained on the text too. */
 #include "tokenizer_checks.h"
 
 enum { MAX_TEXT = 4096 };
@@ -57,7 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_tokenizer(t, part[1]);
     }
     free(pattern);
-    check_word_piece(ctx, data, part[1]);
+    if (size % 4 == 1)
+        check_word_piece(ctx, data, part[1]);
     if (size % 4 == 0) /* (most time is for training) */
         check_plain(ctx, part[1]);
     fuzz_context_free(ctx);

@@ -11,7 +11,7 @@
 static const char operation[] = "tokenizer_train_word_piece";
 static const char *const bert_specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-enum { CODE_POINTS = 0x110000, BERT_SPECIALS = 5, DEFAULT_FREQUENCY = 2, DEFAULT_ALPHABET = 1000 };
+enum { BERT_SPECIALS = 5, DEFAULT_FREQUENCY = 2, DEFAULT_ALPHABET = 1000 };
 
 /* -- options -- */
 
@@ -111,43 +111,40 @@ static int compare_codes(const void *a, const void *b)
     return (x->code > y->code) - (x->code < y->code);
 }
 
-/* Adds `more` to the counts of a text's characters, which are valid UTF-8. INT64_MAX stays. */
-static void count_characters(int64_t *times, const char *text, size_t bytes, int64_t more)
+/* Adds to the counts of a text's characters, which are valid UTF-8. */
+static bool count_characters(th_word_counts *characters, const char *text, size_t bytes, int64_t times)
 {
-    for (size_t at = 0; at < bytes;) {
-        const int length = th_character_length(text + at, bytes - at);
-        int64_t *count = &times[th_character_code(text + at, length)];
-        *count = more > INT64_MAX - *count ? INT64_MAX : *count + more;
-        at += (size_t)length;
+    bool counted = true;
+    for (size_t at = 0, length; counted && at < bytes; at += length) {
+        length = (size_t)th_character_length(text + at, bytes - at);
+        counted = th_word_counts_add_times(characters, text + at, length, times) == TH_OK;
     }
+    return counted;
 }
 
-/* Returns the characters that get a token, in the order of code points, and their number; NULL if out of memory. */
-static character_count *choose_characters(const th_word_counts *words, const th_word_piece_options *o, size_t *count)
+static bool count_all_characters(th_word_counts *characters, const th_word_counts *words, const char *alphabet)
 {
-    int64_t *times = calloc(CODE_POINTS, sizeof *times);
-    if (times == NULL)
+    bool counted = alphabet == NULL || count_characters(characters, alphabet, strlen(alphabet), INT64_MAX);
+    for (size_t i = 0; counted && i < words->words.size; i++)
+        counted = count_characters(characters, th_vocabulary_bytes(&words->words, (int32_t)i),
+                                   words->words.entry[i].bytes, words->times[i]);
+    return counted;
+}
+
+/* Returns the most frequent characters in the order of code points, and their number; NULL if out of memory. */
+static character_count *choose_characters(const th_word_counts *characters, int64_t limit, size_t *count)
+{
+    const th_vocabulary *v = &characters->words;
+    character_count *chosen = calloc(v->size + 1, sizeof *chosen);
+    if (chosen == NULL)
         return NULL;
-    for (size_t i = 0; i < words->words.size; i++)
-        count_characters(times, th_vocabulary_bytes(&words->words, (int32_t)i), words->words.entry[i].bytes,
-                         words->times[i]);
-    if (o->alphabet)
-        count_characters(times, o->alphabet, strlen(o->alphabet), INT64_MAX);
-    *count = 0;
-    for (uint32_t code = 0; code < CODE_POINTS; code++)
-        *count += times[code] > 0;
-    character_count *chosen = calloc(*count + 1, sizeof *chosen);
-    *count = 0;
-    for (uint32_t code = 0; chosen && code < CODE_POINTS; code++)
-        if (times[code] > 0)
-            chosen[(*count)++] = (character_count){code, times[code]};
-    free(times);
-    const int64_t limit = o->limit_alphabet ? o->limit_alphabet : DEFAULT_ALPHABET;
-    if (chosen && *count > (uint64_t)limit) {
-        qsort(chosen, *count, sizeof *chosen, compare_frequencies);
-        *count = (size_t)limit;
-        qsort(chosen, *count, sizeof *chosen, compare_codes);
-    }
+    for (size_t i = 0; i < v->size; i++)
+        chosen[i] = (character_count){th_character_code(th_vocabulary_bytes(v, (int32_t)i), (int)v->entry[i].bytes),
+                                      characters->times[i]};
+    *count = (int64_t)v->size < limit ? v->size : (size_t)limit;
+    if (v->size > *count)
+        qsort(chosen, v->size, sizeof *chosen, compare_frequencies);
+    qsort(chosen, *count, sizeof *chosen, compare_codes);
     return chosen;
 }
 
@@ -162,13 +159,17 @@ static int32_t add_token(th_tokenizer *t, const char *content, size_t bytes)
 
 static bool add_alphabet(th_tokenizer *t, const th_word_counts *words, const th_word_piece_options *o)
 {
-    size_t count;
+    th_word_counts characters = {.ctx = t->ctx, .operation = operation};
+    const int64_t limit = o->limit_alphabet ? o->limit_alphabet : DEFAULT_ALPHABET;
+    size_t count = 0;
     char character[4];
-    character_count *chosen = choose_characters(words, o, &count);
+    character_count *chosen =
+        count_all_characters(&characters, words, o->alphabet) ? choose_characters(&characters, limit, &count) : NULL;
     bool added = chosen != NULL;
     for (size_t i = 0; added && i < count; i++)
         added = add_token(t, character, th_utf8_write(chosen[i].code, character)) >= 0;
     free(chosen);
+    th_word_counts_release(&characters);
     return added;
 }
 

@@ -10,9 +10,8 @@
 
 /* -- words -- */
 
-th_status th_word_counts_add(void *user, const char *word, size_t bytes)
+th_status th_word_counts_add_times(th_word_counts *c, const char *word, size_t bytes, int64_t times)
 {
-    th_word_counts *c = user;
     int32_t id = th_vocabulary_find(&c->words, word, bytes);
     if (id < 0) {
         const size_t count = c->words.size;
@@ -22,8 +21,13 @@ th_status th_word_counts_add(void *user, const char *word, size_t bytes)
         id = (int32_t)count;
         c->times[id] = 0;
     }
-    c->times[id]++;
+    c->times[id] = times > INT64_MAX - c->times[id] ? INT64_MAX : c->times[id] + times;
     return TH_OK;
+}
+
+th_status th_word_counts_add(void *user, const char *word, size_t bytes)
+{
+    return th_word_counts_add_times(user, word, bytes, 1);
 }
 
 void th_word_counts_release(th_word_counts *c)

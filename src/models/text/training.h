@@ -15,7 +15,9 @@ typedef struct th_word_counts {
     size_t capacity;
 } th_word_counts;
 
-/* Counts a word: a th_word_sink whose `user` is the counts. */
+/* Adds to the count of a word, at most up to INT64_MAX. */
+th_status th_word_counts_add_times(th_word_counts *c, const char *word, size_t bytes, int64_t times);
+/* Counts a word once: a th_word_sink whose `user` is the counts. */
 th_status th_word_counts_add(void *user, const char *word, size_t bytes);
 /* Releases the memory. */
 void th_word_counts_release(th_word_counts *c);

@@ -1,6 +1,7 @@
 /* Training of WordPiece: vocabularies that were worked out by hand, options, saving. scripts/interop/word_piece.py compares
  * with the reference library. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/text/tokenizer.h"
@@ -78,6 +79,11 @@ START_TEST(test_merges)
     th_tokenizer *t = expect_tokens(hugs, (th_word_piece_options){.vocabulary = 100}, HUG_TOKENS);
     expect_hugs(t);
     ck_assert_int_eq(th_tokenizer_save(t, folder), TH_OK);
+    size_t count;
+    char *config = read_bytes(in_folder("tokenizer_config.json"), &count);
+    ck_assert_ptr_nonnull(strstr(config, "\"mask_token\": \"[MASK]\""));
+    ck_assert_ptr_nonnull(strstr(config, "\"cls_token\": \"[CLS]\""));
+    free(config);
     t = th_tokenizer_load(ctx, folder);
     ck_assert_int_eq(th_tokenizer_size(t), 23);
     expect_hugs(t);

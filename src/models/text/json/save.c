@@ -141,12 +141,21 @@ static const char *pad_token(const th_tokenizer *t)
     return NULL;
 }
 
-/* With this file, transformers opens tokenizer.json unchanged beside any model, does not alter decoded text, and can pad
- * texts for an encoder. */
+/* Returns the name if it is a special token; otherwise NULL. */
+static const char *if_special(const th_tokenizer *t, const char *name)
+{
+    const th_added_token *token = th_added_tokens_find(&t->added, name, strlen(name));
+    return token && token->special ? name : NULL;
+}
+
+/* With this file, transformers opens tokenizer.json unchanged beside any model, does not alter decoded text, and knows the
+ * special tokens of BERT: it can pad and mask texts for an encoder. */
 static json_t *transformers_json(const th_tokenizer *t)
 {
-    return json_pack("{s:s, s:b, s:s*}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces",
-                     0, "pad_token", pad_token(t));
+    return json_pack("{s:s, s:b, s:s*, s:s*, s:s*, s:s*, s:s*}", "tokenizer_class", "PreTrainedTokenizerFast",
+                     "clean_up_tokenization_spaces", 0, "pad_token", pad_token(t), "unk_token", if_special(t, "[UNK]"),
+                     "cls_token", if_special(t, "[CLS]"), "sep_token", if_special(t, "[SEP]"), "mask_token",
+                     if_special(t, "[MASK]"));
 }
 
 /* -- files -- */
