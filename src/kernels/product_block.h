@@ -14,7 +14,7 @@
 
 /* With at most this many rows of C, B is read in place if its columns are contiguous: to pack it for so few rows takes
  * too long. The second number is for bfloat16 parts. */
-enum { TH_FEW_ROWS = 64, TH_FEW_PART_ROWS = 16 };
+enum { TH_FEW_ROWS = 128, TH_FEW_PART_ROWS = 16 };
 
 /* The most steps of k for which the rows of A are packed at a time, if B is read in place for few rows of float32 or
  * float64. B is then read in the order of memory. */

@@ -1,5 +1,5 @@
 /* Products in the precision int8. Each task rounds its rows of A, and multiplies them by some columns of the stored B,
- * which it reads in place. Rounding takes little of the time, so tasks with the same rows repeat it. */
+ * which it reads in place. A worker rounds the same rows only once for consecutive tasks. */
 #include "kernels/products/product_int8.h"
 
 #include "kernels/machine/parallel.h"
@@ -7,8 +7,8 @@
 #include "kernels/sizes.h"
 
 enum {
-    TASKS_PER_THREAD = 4, /* few, because each rounds its rows */
-    COLUMN_UNIT = 32      /* whole panels in every instruction set */
+    TASKS_PER_THREAD = 4,
+    COLUMN_UNIT = 32 /* whole panels in every instruction set */
 };
 
 typedef struct int8_plan {
@@ -16,10 +16,15 @@ typedef struct int8_plan {
     const th_product *product;
     int64_t row_block, column_block; /* of a task */
     int64_t column_blocks;
-    bool wide; /* blocks of 256 numbers */
-    size_t worker_bytes;
+    bool wide;           /* blocks of 256 numbers */
+    size_t worker_bytes; /* an int8_rows and the rounded rows */
     char *workspace;
 } int8_plan;
+
+/* Which rows the memory of a worker has. */
+typedef struct int8_rows {
+    _Alignas(64) int64_t row; /* the first; -1: none */
+} int8_rows;
 
 static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
@@ -39,12 +44,17 @@ static int8_plan plan_int8(const th_machine *machine, th_dtype dtype, const th_p
                        .column_block = column_block,
                        .column_blocks = th_ceil_div(product->n, column_block),
                        .wide = wide,
-                       .worker_bytes = th_aligned((size_t)row_block * row_bytes)};
+                       .worker_bytes = sizeof(int8_rows) + th_aligned((size_t)row_block * row_bytes)};
 }
 
 size_t th_product_int8_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     return (size_t)threads * plan_int8(machine, dtype, product, threads).worker_bytes;
+}
+
+static int8_rows *int8_rows_of(const int8_plan *plan, int worker)
+{
+    return (int8_rows *)(void *)(plan->workspace + (size_t)worker * plan->worker_bytes);
 }
 
 static void int8_task(void *shared, int64_t index, int worker)
@@ -56,11 +66,13 @@ static void int8_task(void *shared, int64_t index, int worker)
     const int64_t rows = th_smaller(p->m - row, plan->row_block);
     const int64_t columns = th_smaller(p->n - column, plan->column_block);
     const float *from = (const float *)p->a + row * p->a_row;
-    void *a = plan->workspace + (size_t)worker * plan->worker_bytes;
-    if (plan->wide)
+    int8_rows *rounded = int8_rows_of(plan, worker);
+    void *a = rounded + 1;
+    if (rounded->row != row && plan->wide)
         plan->kernels->product_int8_round_wide(rows, p->k, from, p->a_row, p->a_col, a);
-    else
+    else if (rounded->row != row)
         plan->kernels->product_int8_round(rows, p->k, from, p->a_row, p->a_col, a);
+    rounded->row = row;
     const int64_t b_bytes = p->b_col / th_dtype_numbers(p->b_storage) * (int64_t)th_dtype_size(p->b_storage);
     th_int8_product block = {.m = rows,
                              .n = columns,
@@ -92,6 +104,8 @@ void th_product_int8_run(const th_machine *machine, th_dtype dtype, const th_pro
 {
     int8_plan plan = plan_int8(machine, dtype, product, threads);
     plan.workspace = workspace;
+    for (int worker = 0; worker < threads; worker++)
+        int8_rows_of(&plan, worker)->row = -1;
     const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
     th_parallel(team, th_ceil_div(product->m, plan.row_block) * plan.column_blocks, int8_task, &plan);
 }

@@ -25,6 +25,7 @@ enum {
     STORED_ROW_BLOCK = 192,     /* max rows of a task that packs a stored B itself: two fifths of a 1 MB L2 cache */
     STORED_PANELS = 8,          /* of B for each thread, so that the tasks end at about the same time */
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
+    TEAM_FEW_ROWS = 24,         /* more few rows are one block only if each thread has some of its columns */
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
@@ -104,8 +105,23 @@ static void plan_rows(th_product_plan *p, int64_t tasks, int threads)
     p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)), row_unit(p));
 }
 
+/* Returns the columns that product_few.c stores together. */
+static int64_t few_column_unit(const th_product_plan *p)
+{
+    return th_larger(24, 3 * p->multiply.columns / 2);
+}
+
+/* Returns whether C has few rows, so that B is read in place if its columns are contiguous. */
+static bool has_few_rows(const th_product_plan *p, int threads)
+{
+    const int64_t m = p->product.m;
+    if (p->has_parts)
+        return m <= TH_FEW_PART_ROWS;
+    return m <= TEAM_FEW_ROWS || (m <= TH_FEW_ROWS && p->product.n >= threads * few_column_unit(p));
+}
+
 /* Decides how B is read. */
-static th_b_source choose_b_source(const th_product_plan *p)
+static th_b_source choose_b_source(const th_product_plan *p, int threads)
 {
     const th_product *product = &p->product;
     const bool in_float = !p->has_parts, packs_stored = th_product_packs_stored(p);
@@ -115,20 +131,22 @@ static th_b_source choose_b_source(const th_product_plan *p)
     if (in_float && lines && product->m <= TH_STREAM_ROWS && product->a_col == 1 &&
         (!product->b_storage || packs_stored))
         return TH_B_STREAM;
-    if (p->multiply.few_rows && lines && !packs_stored && product->m <= (p->has_parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS))
+    if (p->multiply.few_rows && lines && !packs_stored && has_few_rows(p, threads))
         return TH_B_FEW_ROWS;
     return product->m > p->row_block ? TH_B_TEAM_PANELS : TH_B_TASK_PANELS;
 }
 
 /* Plans how B is read, and the passes over C. */
-static void plan_b(th_product_plan *p)
+static void plan_b(th_product_plan *p, int threads)
 {
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
-    p->b_source = choose_b_source(p);
+    p->b_source = choose_b_source(p, threads);
     if (p->b_source == TH_B_FEW_ROWS)
         p->multiply.pack_a = p->multiply.pack_few;
+    if (p->b_source == TH_B_FEW_ROWS && !p->has_parts)
+        p->row_block = round_up(product->m, ROW_UNIT); /* one block, so that B is read once */
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
@@ -163,8 +181,8 @@ static void plan_b(th_product_plan *p)
 static void plan_columns(th_product_plan *p, int64_t tasks)
 {
     const int64_t columns = th_ceil_div(tasks, th_ceil_div(p->product.m, p->row_block));
-    p->column_block =
-        columns == 1 ? p->pass_columns : round_up(th_ceil_div(p->pass_columns, columns), 2 * p->multiply.columns);
+    const int64_t unit = p->b_source == TH_B_FEW_ROWS && !p->has_parts ? few_column_unit(p) : 2 * p->multiply.columns;
+    p->column_block = columns == 1 ? p->pass_columns : round_up(th_ceil_div(p->pass_columns, columns), unit);
     if (p->buffers_c)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
@@ -258,12 +276,13 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     p.buffers_c = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);
     plan_rows(&p, tasks, threads);
-    plan_b(&p);
+    plan_b(&p, threads);
     plan_columns(&p, tasks);
     balance_rows(&p, threads);
     plan_a(&p);
     p.team_pack_columns = columns_packed_for_team(&p, threads);
     p.c_bytes = p.buffers_c ? (size_t)(p.row_block * p.column_block * p.size) : 0;
-    p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes) + p.load_bytes;
+    const size_t own_a = p.packs_a && !p.a_shared ? p.a_bytes + TH_PACKED_ROWS_BYTES : 0;
+    p.worker_bytes = own_a + th_aligned(p.b_bytes) + th_aligned(p.c_bytes) + p.load_bytes;
     return p;
 }

@@ -17,6 +17,10 @@ typedef enum th_b_source {
     TH_B_TEAM_PANELS  /* from panels that the team packs for all tasks */
 } th_b_source;
 
+/* Behind the rows of A that a worker has packed: which rows these are. Consecutive tasks with the same rows pack them
+ * once. */
+enum { TH_PACKED_ROWS_BYTES = 64 };
+
 typedef struct th_product_plan {
     const th_kernels *kernels;
     th_product_kernels multiply;

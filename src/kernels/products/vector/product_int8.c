@@ -146,7 +146,9 @@ TH_INLINE void add_int8_panel(bool with_least, const int8_panel *w, const th_int
     int64_t row = 0;
     for (; row + INT8_TILE_ROWS <= rows; row += INT8_TILE_ROWS)
         add_int8_rows(INT8_TILE_ROWS, with_least, w, a + row, sum + row);
-    for (; row < rows; row++)
+    for (; row + 2 <= rows; row += 2)
+        add_int8_rows(2, with_least, w, a + row, sum + row);
+    if (row < rows)
         add_int8_rows(1, with_least, w, a + row, sum + row);
 }
 
