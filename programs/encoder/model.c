@@ -172,6 +172,7 @@ void open_pretrained(encoder *e, const th_text_examples *data)
     th_folder_load_options load = {.model = &options};
     if (e->task != TASK_EMBED) {
         choose_head(e, data, &head);
+        head.dropout = chosen.dropout > 0 ? chosen.dropout : 0;
         load.head = &head;
     }
     e->tokenizer = th_tokenizer_load(e->ctx, chosen.model);

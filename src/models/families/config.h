@@ -13,8 +13,9 @@ typedef struct th_foreign_config {
     const th_family *family;
     bool has_pictures; /* the model is the text part of one that reads pictures: the files have other tensors too */
     th_language_model_options options;
-    int64_t end_token;                     /* the first one of the list; -1: none */
-    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all of them */
+    double head_dropout[TH_HEAD_SPANS + 1]; /* of a new head of each kind, as config.json has it; 0: it has none */
+    int64_t end_token;                      /* the first one of the list; -1: none */
+    int64_t end_tokens[TH_MAX_END_TOKENS];  /* all of them */
     int n_end_tokens;
 } th_foreign_config;
 

@@ -144,6 +144,7 @@ static void read_model(const th_config *c, const th_config *whole, th_foreign_co
     if (th_failed(ctx))
         return;
     const bool has_head = th_head_read(c, family, o);
+    th_head_read_dropout(c, family, described->head_dropout);
     o->no_classifier = !has_head && !has_classifier(c, family);
     if (has_head || o->no_classifier)
         o->untied = o->classifier_bias = o->classifier_transform = false;

@@ -224,10 +224,13 @@ void th_layers_write(th_writer *w, const th_family *family, const th_language_mo
 
 /* Returns the family's head of a kind, or NULL. */
 const th_family_head *th_family_head_find(const th_family *family, th_head_kind kind);
+/* Sets dropout[kind] for a new head of each kind, to what config.json has for it, such as classifier_dropout. */
+void th_head_read_dropout(const th_config *c, const th_family *family, double dropout[TH_HEAD_SPANS + 1]);
 /* Replaces the classifier or head of a model by the family's head of given->kind, with the labels, names, problem and
- * dropout of given. Names are not copied. TH_ERROR_ARGUMENT if the family has no such head. */
+ * dropout of given; without it, with dropout[kind]. Names are not copied. TH_ERROR_ARGUMENT if the family has no such head. */
 th_status th_family_replace_head(th_context *ctx, const char *operation, const th_family *family,
-                                 const th_head_options *given, th_language_model_options *options);
+                                 const th_head_options *given, const double *dropout,
+                                 th_language_model_options *options);
 /* Sets options->head and returns true if config.json names a head. Otherwise sets only the pooling of a new head. th_foreign_config_release releases the names. */
 bool th_head_read(const th_config *c, const th_family *family, th_language_model_options *options);
 /* Writes the fields of a head. */

@@ -22,7 +22,8 @@ const th_family_head *th_family_head_find(const th_family *family, th_head_kind 
 }
 
 th_status th_family_replace_head(th_context *ctx, const char *operation, const th_family *family,
-                                 const th_head_options *given, th_language_model_options *options)
+                                 const th_head_options *given, const double *dropout,
+                                 th_language_model_options *options)
 {
     const th_family_head *head = th_family_head_find(family, given->kind);
     if (head == NULL)
@@ -34,8 +35,8 @@ th_status th_family_replace_head(th_context *ctx, const char *operation, const t
     options->head.labels = given->labels;
     options->head.label_names = given->label_names;
     options->head.problem = given->problem;
-    if (given->dropout != 0)
-        options->head.dropout = given->dropout;
+    if (given->dropout != 0 || dropout[given->kind] != 0)
+        options->head.dropout = given->dropout != 0 ? given->dropout : dropout[given->kind];
     return TH_OK;
 }
 
@@ -103,6 +104,14 @@ static th_pooling_kind read_pooling(const th_config *c, const char *key)
     if (!mean && strcmp(name, "cls") != 0)
         th_config_refuse(c, "pooling \"%s\" is not supported; cls and mean are", name);
     return mean ? TH_POOL_MEAN : TH_POOL_CLS;
+}
+
+void th_head_read_dropout(const th_config *c, const th_family *family, double dropout[TH_HEAD_SPANS + 1])
+{
+    for (const th_family_head *h = family->heads; h && h->architecture && !th_failed(c->source.ctx); h++)
+        if (h->dropout_key)
+            dropout[h->options.kind] =
+                th_config_number_in(c, h->dropout_key, (th_range){0, 0.999999}, h->options.dropout);
 }
 
 bool th_head_read(const th_config *c, const th_family *family, th_language_model_options *options)

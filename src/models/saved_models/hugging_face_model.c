@@ -132,7 +132,8 @@ static th_module *make_model(th_folder_source *s, const th_folder_load_options *
     if (given->model && th_folder_check_options(s, &options) != TH_OK)
         return NULL;
     s->new_head = given->head != NULL;
-    if (given->head && th_family_replace_head(s->ctx, s->operation, s->config.family, given->head, &options) != TH_OK)
+    if (given->head && th_family_replace_head(s->ctx, s->operation, s->config.family, given->head,
+                                              s->config.head_dropout, &options) != TH_OK)
         return NULL;
     if (th_shapes_first(s->file, &options, s->folder, s->operation, compare_shapes, s) != TH_OK)
         return NULL;

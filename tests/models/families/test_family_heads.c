@@ -135,6 +135,28 @@ START_TEST(test_new_head_with_options)
 }
 END_TEST
 
+/* A new head has the dropout of the base's config.json. */
+START_TEST(test_new_head_has_dropout_of_config)
+{
+    th_language_model_options plain = bert;
+    plain.no_classifier = true;
+    const th_head_options wanted = {.kind = TH_HEAD_SEQUENCE, .labels = 2},
+                          own = {.kind = TH_HEAD_SEQUENCE, .labels = 2, .dropout = 0.5};
+    export_model(th_language_model_new(ctx, &plain));
+    th_text config = {0};
+    ck_assert_int_eq(th_file_read(ctx, in_directory("config.json"), SIZE_MAX, &config), TH_OK);
+    FILE *file = fopen(in_directory("config.json"), "wb");
+    fprintf(file, "{\"classifier_dropout\": 0.25, %.*s", (int)config.count - 1, config.bytes + 1);
+    ck_assert_int_eq(fclose(file), 0);
+    th_text_free(&config);
+    th_module *model = th_language_model_from_folder(ctx, directory, &(th_folder_load_options){.head = &wanted});
+    no_error();
+    ck_assert(th_language_model_options_of(model)->head.dropout == 0.25);
+    model = th_language_model_from_folder(ctx, directory, &(th_folder_load_options){.head = &own});
+    ck_assert(th_language_model_options_of(model)->head.dropout == 0.5);
+}
+END_TEST
+
 /* A head that no class of transformers has is not exported as another one. */
 START_TEST(test_other_heads)
 {
@@ -266,6 +288,7 @@ int main(void)
     tcase_add_loop_test(tests, test_round_trip, 0, HEADS);
     tcase_add_test(tests, test_new_head);
     tcase_add_test(tests, test_new_head_with_options);
+    tcase_add_test(tests, test_new_head_has_dropout_of_config);
     tcase_add_test(tests, test_other_heads);
     tcase_add_test(tests, test_config);
     tcase_add_loop_test(tests, test_other_families, 0, FAMILIES);
