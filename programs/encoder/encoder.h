@@ -24,6 +24,7 @@ typedef struct encoder {
     th_context *ctx;
     th_tokenizer *tokenizer;
     th_module *model;
+    th_module *trained; /* what an optimizer changes: the model, or a list of it and the dense layer of TASK_EMBED */
     encoder_task task;
     bool several_labels;           /* of a text, in TASK_CLASSIFY */
     th_sentence_options sentences; /* of TASK_EMBED */

@@ -161,6 +161,18 @@ static void choose_length(encoder *e)
     e->sentences.length = e->length;
 }
 
+/* A dense layer behind the pooling is trained, too. */
+static void choose_trained(encoder *e)
+{
+    e->trained = e->model;
+    if (e->task != TASK_EMBED || e->sentences.dense == NULL)
+        return;
+    e->trained = th_module_list_new(e->ctx);
+    (void)th_module_list_add(e->trained, e->model);
+    (void)th_module_list_add(e->trained, e->sentences.dense);
+    require_no_error(e->ctx);
+}
+
 void open_pretrained(encoder *e, const th_text_examples *data)
 {
     th_head_options head;
@@ -189,6 +201,7 @@ void open_pretrained(encoder *e, const th_text_examples *data)
         attach_adapters(e);
     if (chosen.freeze)
         freeze_parameters(e);
+    choose_trained(e);
 }
 
 void save_encoder(encoder *e, const char *folder, th_dtype type)

@@ -73,7 +73,7 @@ static void list_numbers(trainer *t, th_checkpoint_number list[NUMBERS])
 static void save_checkpoint(trainer *t)
 {
     th_checkpoint_number numbers[NUMBERS];
-    const th_checkpoint checkpoint = {.model = t->e.model,
+    const th_checkpoint checkpoint = {.model = t->e.trained,
                                       .optimizer = t->optimizer,
                                       .configuration = t->words,
                                       .numbers = numbers,
@@ -86,7 +86,7 @@ static void load_checkpoint(trainer *t)
 {
     th_checkpoint_number numbers[NUMBERS];
     const th_checkpoint checkpoint = {
-        .model = t->e.model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
+        .model = t->e.trained, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
     list_numbers(t, numbers);
     require_ok(t->e.ctx, th_checkpoint_load(path_in(chosen.run, NEWEST_CHECKPOINT), &checkpoint));
     if (t->examples == t->training.count)
@@ -135,11 +135,11 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
 static void make_optimizer(trainer *t)
 {
     static const th_parameter_group vectors = {.takes = is_vector, .no_weight_decay = true};
-    t->optimizer = th_adam_w_new(t->e.model, &(th_adam_options){.learning_rate = chosen.lr,
-                                                                .weight_decay = chosen.weight_decay,
-                                                                .max_norm = chosen.clip,
-                                                                .groups = &vectors,
-                                                                .n_groups = 1});
+    t->optimizer = th_adam_w_new(t->e.trained, &(th_adam_options){.learning_rate = chosen.lr,
+                                                                  .weight_decay = chosen.weight_decay,
+                                                                  .max_norm = chosen.clip,
+                                                                  .groups = &vectors,
+                                                                  .n_groups = 1});
     require_no_error(t->e.ctx);
     const int64_t steps_in_epoch = (t->training.count + chosen.batch - 1) / chosen.batch;
     t->steps = chosen.epochs * steps_in_epoch;
@@ -280,7 +280,7 @@ static void print_result(trainer *t, double seconds)
            t->step_seconds);
     if (isfinite(t->best))
         printf(" best=%.4f", t->best);
-    printf(" parameters=%lld\n", (long long)th_module_count(t->e.model));
+    printf(" parameters=%lld\n", (long long)th_module_count(t->e.trained));
     print_written(path_in(name, "model.safetensors"));
     print_written(path_in(chosen.run, "curves.svg"));
     print_next(program_path, PROGRAM,

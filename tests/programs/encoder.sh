@@ -140,6 +140,27 @@ for loss in cosent cosine; do
     expect 0 '' train scores.csv scored_$loss --task embed --loss $loss --epochs 4
     expect 0 'spearman=' "$program" eval scored_$loss scores.csv
 done
+# -- a dense layer behind the pooling is trained and exported --
+cp -r "$model" dense
+mkdir dense/2_Dense
+sed 's/2_Normalize/3_Normalize/; /"idx": 2/s/^/"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}, {/; s/"idx": 2,$/"idx": 3,/' \
+    "$model/modules.json" >dense/modules.json
+echo '{"in_features": 8, "out_features": 8, "bias": true, "activation_function": "torch.nn.modules.linear.Identity"}' >dense/2_Dense/config.json
+{
+    printf '\240\000\000\000\000\000\000\000'
+    printf '%-160s' '{"linear.weight":{"dtype":"F32","shape":[8,8],"data_offsets":[0,256]},"linear.bias":{"dtype":"F32","shape":[8],"data_offsets":[256,288]}}'
+    for i in 0 1 2 3 4 5 6 7; do # the identity, and a bias of 0
+        printf '\000\000\200\077'
+        [ $i -eq 7 ] || head -c 32 /dev/zero
+    done
+    head -c 32 /dev/zero
+} >dense/2_Dense/model.safetensors
+expect 0 '' "$program" train dense pairs.csv dense_run --task embed --epochs 2 --batch 8 --lr 5e-3 --quiet
+expect 0 '' "$program" resume dense_run --quiet
+expect 0 'mrr=' "$program" eval dense_run pairs.csv
+cmp -s dense/2_Dense/model.safetensors dense_run/model/2_Dense/model.safetensors && fail "the dense layer is not trained"
+tail -c 32 dense_run/model/2_Dense/model.safetensors | cmp -s -n 32 - /dev/zero && fail "the bias of the dense layer is not trained"
+
 sed 1d scores.csv >no_header.csv
 expect 0 'spearman=' "$program" eval scored_cosine no_header.csv --columns sentence1,sentence2,score
 expect 1 '--columns those of a table without a header' "$program" eval scored_cosine no_header.csv
