@@ -179,6 +179,9 @@ typedef struct th_language_model_logits_options {
      * and no valid token attends to it. A bidirectional model computes several short texts in one row, so padding takes
      * little time, and its results are those of another token. NULL: T */
     th_tensor *lengths;
+    /* [layers] Set to the weights (B, H, T, T) of each layer's attention, before dropout. Without documents. NULL: not
+     * wanted */
+    th_tensor **weights;
 } th_language_model_logits_options;
 /* Returns the logits (B, T, V) of tokens (B, T), as th_module_forward does, for tokens at any positions. Each token
  * attends to the tokens before it in the tensor; with a cache, to all tokens at positions up to its own. A bidirectional

@@ -11,6 +11,7 @@
  *
  *     settings.c   the options of train
  *     data.c       examples from files, and batches of them
+ *     attention.c  a picture of attention weights
  *     spans.c      answers of questions that are parts of a text
  *     tasks.c      what differs between the tasks: the loss of a batch, the measures of an evaluation
  *     train.c      the training run
@@ -26,6 +27,7 @@
  *     last.safetensors   the newest checkpoint: everything needed to continue with the same bits
  *     log.jsonl          losses and measures; events.* for TensorBoard
  *     curves.svg         the same to look at
+ *     attention.svg      what the tokens of a text attend to
  *     confusion.svg      of a classifier: which label it takes for which */
 #include "encoder/encoder.h"
 

@@ -130,6 +130,10 @@ typedef struct evaluation {
 /* Measures the model on the examples. confusion: NULL, or the path of a picture that a classifier gets. */
 th_status evaluate(const encoder *e, const selection *s, int64_t batch, const char *confusion, evaluation *result);
 
+/* -- attention.c -- */
+/* Draws the attention weights of a short example of the selection. */
+th_status draw_attention(const encoder *e, const selection *s, const char *path);
+
 /* -- spans.c -- */
 /* An answer: bytes begin to end - 1 of the text. */
 typedef struct answer_span {

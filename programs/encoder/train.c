@@ -246,6 +246,8 @@ static void evaluate_and_save(trainer *t)
     if (best) {
         t->best = t->validation.count > 0 ? result.measure[0].value : t->best;
         save_encoder(&t->e, path_in(chosen.run, "model"), TH_FLOAT32);
+        require_ok(t->e.ctx, draw_attention(&t->e, t->validation.count > 0 ? &t->validation : &t->training,
+                                            path_in(chosen.run, "attention.svg")));
     }
     save_checkpoint(t);
 }

@@ -91,6 +91,9 @@ static th_status check_hidden_options(const language_model *l, th_tensor *tokens
     if (l->relative_bias && given->cache)
         return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type,
                        "a model with .relative_buckets has no cache: its biases are those of whole sequences");
+    if (given->weights && given->documents)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type,
+                       "attention weights are those of separate sequences: .documents must be NULL");
     if (given->types && l->type_embedding == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, l->base.type, "the model has no types: .token_types is 0");
     return th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately") ? TH_OK
@@ -140,8 +143,11 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
     th_transform_options options = {.mask = &mask, .positions = given->positions, .cache = given->cache};
     th_first_block_options(&options, x, &first_values, l->options.block.value_residual,
                            l->options.block.embedding_skip);
-    for (th_module *block = l->layers->first; block; block = block->next)
+    options.weights = given->weights;
+    for (th_module *block = l->layers->first; block; block = block->next) {
         x = th_transform(block, x, &options);
+        options.weights += options.weights != NULL; /* those of the next block */
+    }
     x = th_select_rows(x, given->rows);
     if (l->norm)
         x = th_module_forward(l->norm, x);
@@ -151,8 +157,8 @@ static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
 /* Whether each token's result depends on its own text only, so that texts may share a row. */
 static bool may_pack(const language_model *l, const th_language_model_logits_options *given)
 {
-    return l->options.bidirectional && given->lengths && !given->documents && !given->positions && !given->cache &&
-           !given->rows && l->options.bigram_rows == 0 &&
+    return l->options.bidirectional && given->lengths && !given->documents && !given->weights && !given->positions &&
+           !given->cache && !given->rows && l->options.bigram_rows == 0 &&
            !th_rotary_depends_on_length(&l->options.block.scores.rotary_scaling) &&
            !(l->options.other_layers && th_rotary_depends_on_length(&l->options.other_scores.rotary_scaling));
 }
@@ -265,13 +271,20 @@ static bool begin_with_classifier(th_module *model, const char *operation)
     return false;
 }
 
+/* Ends a function. The attention weights, if they are wanted, are results, too. */
+static th_tensor *end_with_weights(th_module *model, th_tensor *y, const th_language_model_logits_options *given)
+{
+    return th_module_end_with(model, y, th_module_list_length(((const language_model *)model)->layers),
+                              &(th_transform_options){.weights = given->weights});
+}
+
 th_tensor *th_language_model_hidden_states(th_module *model, th_tensor *tokens,
                                            const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
     if (!begin_function(model, "language_model_hidden_states"))
         return NULL;
-    return th_module_end(model, any_hidden_states((const language_model *)model, tokens, &given));
+    return end_with_weights(model, any_hidden_states((const language_model *)model, tokens, &given), &given);
 }
 
 th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
@@ -280,7 +293,7 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
     if (!begin_with_classifier(model, "language_model_logits"))
         return NULL;
-    return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
+    return end_with_weights(model, logits_of((const language_model *)model, tokens, &given), &given);
 }
 
 static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets, th_tensor *documents,

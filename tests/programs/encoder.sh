@@ -27,7 +27,7 @@ printf 'the tape\n\nbackward\r\n' >lines
 "$program" predict run lines >predicted
 [ "$(cut -c 1-3 predicted | tr '\n' ' ')" = "red blu " ] || fail "predictions of lines: $(cat predicted)"
 "$program" predict run - <lines | cmp - predicted || fail "lines of a pipe get other labels"
-for file in curves.svg confusion.svg log.jsonl last.safetensors model/config.json model/tokenizer.json; do
+for file in curves.svg confusion.svg attention.svg log.jsonl last.safetensors model/config.json model/tokenizer.json; do
     [ -s run/$file ] || fail "the run has no $file"
 done
 grep -q '"id2label"' run/model/config.json || fail "config.json has no names of labels"
@@ -124,6 +124,10 @@ printf '%s\n' '{"question": "the", "context": "the loss) order.", "answers": {"t
 expect 0 'f1=1.0000 exact_match=1.0000' "$program" eval answers squad.jsonl # the best of several answers, without articles and signs
 printf '%s\n' '{"question": "the", "context": "the loss) order.", "answers": {"text": ["Loss) order"], "answer_start": [4]}}' | sed 's/the loss/the Loss/' >squad.jsonl
 expect 0 'f1=0.6667 exact_match=0.0000' "$program" eval answers squad.jsonl
+for run in answers tags second; do
+    grep -q 'is attended to' $run/attention.svg || fail "$run has no picture of attention"
+done
+grep -q '\[SEP\]' second/attention.svg || fail "a pair of texts has no separator in the picture"
 grep -q '"BertForQuestionAnswering"' answers/model/config.json || fail "the exported model is not one for answers"
 expect 1 'it has no question: its fields are' train colors.csv other --task spans
 expect 2 '--length takes 5 to 12' train answers.csv other --task spans --length 4
