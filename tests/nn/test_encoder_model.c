@@ -197,6 +197,31 @@ START_TEST(test_first_position)
 }
 END_TEST
 
+/* Attention weights of each layer: rows have the sum 1, no token attends to padding, and the results are the same. */
+START_TEST(test_attention_weights)
+{
+    th_module *model = random_model(&bert);
+    th_tensor *tokens = integers(TH_SHAPE(B, T), 3, V), *lengths = integers(TH_SHAPE(B), 2, 9), *weights[2]; /* 1, 3 */
+    th_tensor *x = hidden_states(model, tokens, &(th_language_model_logits_options){.lengths = lengths});
+    th_tensor *y =
+        hidden_states(model, tokens, &(th_language_model_logits_options){.lengths = lengths, .weights = weights});
+    for (int64_t b = 0; b < B; b++)
+        assert_tensors_close(th_slice(th_select(y, 0, b), 0, 0, 1 + 2 * b, 1),
+                             th_slice(th_select(x, 0, b), 0, 0, 1 + 2 * b, 1), 1e-12);
+    for (int layer = 0; layer < 2; layer++) {
+        ck_assert(th_ndim(weights[layer]) == 4 && th_size(weights[layer], 1) == H && th_size(weights[layer], 3) == T);
+        assert_tensors_close(th_sum(weights[layer], TH_AXES(3), NULL), th_ones(ctx, TH_FLOAT64, TH_SHAPE(B, H, T)),
+                             1e-12);
+        ck_assert(th_get(weights[layer], TH_INDEX(0, 0, 0, 1)) == 0 &&
+                  th_get(weights[layer], TH_INDEX(1, 0, 0, 2)) > 0);
+    }
+    th_tensor *documents = integers(TH_SHAPE(B, T), 0, 2);
+    ck_assert_ptr_null(th_language_model_hidden_states(
+        model, tokens, &(th_language_model_logits_options){.documents = documents, .weights = weights}));
+    expect_failure(true, TH_ERROR_ARGUMENT, ".documents must be NULL");
+}
+END_TEST
+
 START_TEST(test_model_errors)
 {
     th_module *model = random_model(&bert);
@@ -299,6 +324,7 @@ int main(void)
     tcase_add_test(tests, test_lengths_and_documents);
     tcase_add_test(tests, test_short_texts_share_rows);
     tcase_add_test(tests, test_first_position);
+    tcase_add_test(tests, test_attention_weights);
     tcase_add_test(tests, test_model_errors);
     tcase_add_loop_test(tests, test_pooling, 0, TH_POOL_LAST + 1);
     tcase_add_test(tests, test_unit_length);
