@@ -29,12 +29,24 @@ struct th_automaton {
 
 /* -- classes -- */
 
+/* Returns the sets of which a range has a character: bit i for set i. */
+static uint64_t sets_with_range(const th_automaton *a, uint32_t code)
+{
+    uint64_t with_range = 0;
+    for (size_t i = 0; i < a->sets->sets; i++)
+        with_range |= (uint64_t)th_character_sets_have_range(a->sets, i, code) << i;
+    return with_range;
+}
+
 /* Returns the sets that have a character with these properties. */
-static uint64_t sets_with(const th_automaton *a, uint32_t code, uint32_t properties)
+static uint64_t sets_with(const th_automaton *a, uint64_t with_range, uint32_t properties)
 {
     uint64_t in_sets = 0;
-    for (size_t i = 0; i < a->sets->sets; i++)
-        in_sets |= (uint64_t)th_character_sets_have(a->sets, i, code, properties) << i;
+    for (size_t i = 0; i < a->sets->sets; i++) {
+        const th_character_set *set = &a->sets->set[i];
+        const bool has = with_range >> i & 1 || (set->properties & properties) != 0;
+        in_sets |= (uint64_t)(has != set->inverted) << i;
+    }
     return in_sets;
 }
 
@@ -62,13 +74,14 @@ static bool add_class(th_automaton *a, uint64_t in_sets)
 static bool add_classes_from(th_automaton *a, uint32_t code)
 {
     const uint32_t separators = th_unicode_categories("Z"), controls = th_unicode_categories("Cc");
+    const uint64_t with_range = sets_with_range(a, code);
     if (code < 0x80)
-        return add_class(a, sets_with(a, code, th_unicode_properties(code)));
-    bool added = add_class(a, sets_with(a, code, controls | TH_SPACE));
+        return add_class(a, sets_with(a, with_range, th_unicode_properties(code)));
+    bool added = add_class(a, sets_with(a, with_range, controls | TH_SPACE));
     for (int category = 0; added && category < TH_CATEGORIES; category++) {
         const uint32_t property = UINT32_C(1) << category, space = property & separators ? TH_SPACE : 0;
-        added = add_class(a, sets_with(a, code, property | space)) &&
-                add_class(a, sets_with(a, code, property | space | TH_HAN));
+        added = add_class(a, sets_with(a, with_range, property | space)) &&
+                add_class(a, sets_with(a, with_range, property | space | TH_HAN));
     }
     return added;
 }
@@ -89,7 +102,7 @@ static bool find_classes(th_automaton *a)
  * character: a text may repeat any of them, and finding a class may take thousands of comparisons. */
 static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t code)
 {
-    const int class = find_class(a, sets_with(a, code, th_unicode_properties(code)));
+    const int class = find_class(a, sets_with(a, sets_with_range(a, code), th_unicode_properties(code)));
     a->class_of[code] = (uint8_t) class;
     return class;
 }

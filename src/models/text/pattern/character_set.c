@@ -37,13 +37,19 @@ bool th_character_sets_add(th_character_sets *s, const th_character_set *set, in
     return true;
 }
 
+bool th_character_sets_have_range(const th_character_sets *s, size_t i, uint32_t code)
+{
+    const th_character_set *set = &s->set[i];
+    bool has = false;
+    for (size_t k = 0; !has && k < set->ranges; k++)
+        has = code >= s->range[set->first + k].first && code <= s->range[set->first + k].last;
+    return has;
+}
+
 bool th_character_sets_have(const th_character_sets *s, size_t i, uint32_t code, uint32_t properties)
 {
     const th_character_set *set = &s->set[i];
-    bool has = (set->properties & properties) != 0;
-    for (size_t k = 0; !has && k < set->ranges; k++)
-        has = code >= s->range[set->first + k].first && code <= s->range[set->first + k].last;
-    return has != set->inverted;
+    return ((set->properties & properties) != 0 || th_character_sets_have_range(s, i, code)) != set->inverted;
 }
 
 size_t th_character_sets_memory(const th_character_sets *s)

@@ -33,6 +33,8 @@ static inline th_character_set th_character_set_begin(const th_character_sets *s
 bool th_character_set_add(th_character_sets *s, th_character_set *set, uint32_t first, uint32_t last);
 /* Adds such a set to the sets, unless they have it, and sets *index. Returns false if out of memory. */
 bool th_character_sets_add(th_character_sets *s, const th_character_set *set, int *index);
+/* Whether a range of set i has a character. */
+bool th_character_sets_have_range(const th_character_sets *s, size_t i, uint32_t code);
 /* Whether set i has a character with these properties. */
 bool th_character_sets_have(const th_character_sets *s, size_t i, uint32_t code, uint32_t properties);
 /* Returns the memory of sets. */
