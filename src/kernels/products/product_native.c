@@ -40,15 +40,15 @@ typedef struct product_pass {
 } product_pass;
 
 /* Which block of A a worker has packed. */
-typedef struct packed_rows {
+typedef struct packed_block {
     int64_t row, step; /* row -1: none */
-} packed_rows;
+} packed_block;
 
 /* The state of a task while it computes its block of C. */
 typedef struct task {
     int64_t row, rows, column, columns; /* of C */
     void *packed_a, *packed_b;          /* scratch for packed operands */
-    packed_rows *packed;                /* what packed_a has */
+    packed_block *packed;               /* what packed_a has */
     void *loaded_b;                     /* scratch for columns of a stored B */
     char *c;                            /* (rows, columns): C itself or its buffer */
     int64_t c_row;
@@ -206,7 +206,7 @@ static void set_a_operand(const product_pass *pass, const task *t, int64_t step,
     } else {
         if (t->packed->row != t->row || t->packed->step != step)
             p->multiply.pack_a(block->m, block->k, block->a, product->a_row, product->a_col, t->packed_a);
-        *t->packed = (packed_rows){t->row, step};
+        *t->packed = (packed_block){t->row, step};
         block->a = t->packed_a;
     }
     block->a_row = 1;
@@ -347,13 +347,13 @@ static void multiply_block(const product_pass *pass, const task *t)
 }
 
 /* Returns what a worker has packed, or NULL if tasks do not pack A. It is behind the packed rows. */
-static packed_rows *packed_rows_of(const product_pass *pass, int worker)
+static packed_block *packed_block_of(const product_pass *pass, int worker)
 {
     const th_product_plan *p = pass->plan;
     if (!p->packs_a || p->a_shared)
         return NULL;
     char *end = pass->workers + (size_t)(worker + 1) * p->worker_bytes - p->load_bytes;
-    return (packed_rows *)(void *)end - 1;
+    return (packed_block *)(void *)end - 1;
 }
 
 static void block_task(void *shared, int64_t index, int worker)
@@ -372,7 +372,7 @@ static void block_task(void *shared, int64_t index, int worker)
               .packed_a = scratch + th_aligned(p->c_bytes) + th_aligned(p->b_bytes),
               .packed_b = scratch + th_aligned(p->c_bytes),
               .loaded_b = load_memory_of(pass, worker),
-              .packed = packed_rows_of(pass, worker)};
+              .packed = packed_block_of(pass, worker)};
     char *c = c_element_at(p, t.row, t.column);
     if (product->residual && pass->step == 0)
         th_product_residual(p->kernels, p->size, product, t.row, t.rows, t.column, t.columns);
@@ -405,8 +405,8 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
             pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
             if (p.a_shared || p.b_source == TH_B_TEAM_PANELS)
                 th_parallel(team, a_tasks(&pass) + b_tasks(&pass), pack_task, &pass);
-            for (int worker = 0; worker < team && packed_rows_of(&pass, worker); worker++)
-                packed_rows_of(&pass, worker)->row = -1;
+            for (int worker = 0; worker < team && packed_block_of(&pass, worker); worker++)
+                packed_block_of(&pass, worker)->row = -1;
             th_parallel(team, th_product_row_blocks(&p) * pass.column_blocks, block_task, &pass);
         }
     }
