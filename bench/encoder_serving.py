@@ -5,11 +5,12 @@ and 128 tokens in a text. The rounds alternate, and the fastest of each engine c
 `serving` begins with texts, and the others with their tokens. onnxruntime runs the graph that its optimizer fuses, with
 weights in float32 or quantized to int8. llama.cpp runs a GGUF file in float32 or q8_0. The script also prints the smallest
 cosine of an engine's embedding and that of `serving` in float32. Needs torch, transformers, onnx and onnxruntime, and
-llama-cpp-python with gguf for llama.cpp, which is left out otherwise. Run nothing else at the same time."""
+llama-cpp-python for llama.cpp, which is left out otherwise. The program `encoder` of the same build writes its files. Run
+nothing else at the same time."""
 
 import argparse
 import ctypes
-import json
+import importlib.util
 import pathlib
 import random
 import subprocess
@@ -94,57 +95,6 @@ def onnx_engine(path, threads):
 # -- llama.cpp --
 
 
-def write_gguf(folder, path, quantized):
-    """Writes a BERT with mean pooling in the form that llama.cpp's converter gives it."""
-    import gguf
-    from safetensors.numpy import load_file
-
-    config = json.loads((folder / "config.json").read_text())
-    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
-    special = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "bos": "[CLS]", "mask": "[MASK]"}
-    names = sorted(vocabulary, key=vocabulary.get)
-    pieces = [name if name.startswith("[") and name.endswith("]") else name[2:] if name.startswith("##") else "\u2581" + name for name in names]
-    writer = gguf.GGUFWriter(path, "bert")
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_layer_norm_eps(config["layer_norm_eps"])
-    writer.add_causal_attention(False)
-    writer.add_pooling_type(gguf.PoolingType.MEAN)
-    writer.add_tokenizer_model("bert")
-    writer.add_token_list(pieces)
-    writer.add_token_types([3 if name in special.values() else 1 for name in names])
-    writer.add_token_type_count(2)
-    for kind, name in special.items():
-        getattr(writer, f"add_{kind}_token_id")(vocabulary[name])
-    blocks = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
-              "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up", "output.dense": "ffn_down",
-              "output.LayerNorm": "layer_output_norm"}
-    embeddings = {"word_embeddings": "token_embd", "position_embeddings": "position_embd", "token_type_embeddings": "token_types",
-                  "LayerNorm": "token_embd_norm"}
-    for name, values in load_file(folder / "model.safetensors").items():
-        parts = name.removeprefix("bert.").rsplit(".", 1)
-        if parts[0].startswith("embeddings.") and len(parts[0].split(".")) == 2 and parts[1] in ("weight", "bias"):
-            target = embeddings[parts[0].split(".")[1]]
-        elif parts[0].startswith("encoder.layer."):
-            number, rest = parts[0].removeprefix("encoder.layer.").split(".", 1)
-            target = f"blk.{number}.{blocks[rest]}"
-        else:
-            continue
-        values = values.astype(numpy.float32)
-        if quantized and values.ndim == 2 and target not in ("position_embd", "token_types"):
-            kind = gguf.GGMLQuantizationType.Q8_0
-            writer.add_tensor(f"{target}.{parts[1]}", gguf.quants.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(f"{target}.{parts[1]}", values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def llama_engine(path, threads):
     import llama_cpp
 
@@ -221,12 +171,11 @@ def main():
         work = pathlib.Path(folder)
         write_onnx(options.folder, work)
         engines = {("onnxruntime", False): work / "float32.onnx", ("onnxruntime", True): work / "int8.onnx"}
-        try:
-            for quantized in (False, True):
-                write_gguf(options.folder, work / f"{quantized}.gguf", quantized)
-                engines["llama.cpp", quantized] = work / f"{quantized}.gguf"
-        except ImportError:
-            pass
+        if importlib.util.find_spec("llama_cpp"):
+            encoder = pathlib.Path(options.program).parent.parent / "programs" / "encoder"
+            for eight_bits, kind in ((False, "float32"), (True, "q8_0")):
+                engines["llama.cpp", eight_bits] = path = work / f"{kind}.gguf"
+                subprocess.run([encoder, "export", options.folder, "--gguf", path, "--type", kind], check=True, capture_output=True)
         for tokens, batch, threads in [(t, b, n) for t in (14, 128) for b in (1, 32) for n in (1, 2)]:
             texts, rows = make_texts(options.folder, tokens)
             peers = {key: (onnx_engine if key[0] == "onnxruntime" else llama_engine)(path, threads) for key, path in engines.items()}
