@@ -61,10 +61,10 @@ def make_roberta(folder):
     bpe.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
     bpe.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     names = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>", cls_token="<s>")
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, model_max_length=40, mask_token="<mask>", **names)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, model_max_length=128, mask_token="<mask>", **names)
     torch.manual_seed(1)
     config = transformers.RobertaConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                        intermediate_size=48, max_position_embeddings=42, type_vocab_size=1)
+                                        intermediate_size=48, max_position_embeddings=130, type_vocab_size=1)
     model = transformers.RobertaModel(config)
     model.save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")

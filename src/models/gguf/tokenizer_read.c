@@ -232,15 +232,16 @@ static bool add_special_token(json_t *single, json_t *specials, const char *name
                                json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", (int)id, "tokens", name)) == 0;
 }
 
-/* Sets the tokens around texts; -1: none. */
+/* Sets the tokens around texts; -1: none. BERT's are always added, as in llama.cpp: its converter writes add_sep_token as
+ * false. */
 static void find_template(const reading *r, int64_t *begin, int64_t *end)
 {
     const bool begins = r->kind == TH_GGUF_BYTE_LEVEL ? r->split->begins : r->kind != TH_GGUF_UNIGRAM;
+    *begin = *end = -1;
     if (r->kind == TH_GGUF_PIECES) {
-        *begin =
-            read_added_id(r, "tokenizer.ggml.add_bos_token",
-                          th_gguf_find(r->file, TH_GGUF_CLS_TOKEN) ? TH_GGUF_CLS_TOKEN : TH_GGUF_BEGIN_TOKEN, begins);
-        *end = read_added_id(r, "tokenizer.ggml.add_sep_token", TH_GGUF_SEPARATOR_TOKEN, true);
+        const char *first = th_gguf_find(r->file, TH_GGUF_BEGIN_TOKEN) ? TH_GGUF_BEGIN_TOKEN : TH_GGUF_CLS_TOKEN;
+        if (th_gguf_integer(r->file, first, 0, r->count - 1, begin))
+            th_gguf_integer(r->file, TH_GGUF_SEPARATOR_TOKEN, 0, r->count - 1, end);
     } else {
         *begin = read_added_id(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, begins);
         *end = read_added_id(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, r->kind == TH_GGUF_UNIGRAM);

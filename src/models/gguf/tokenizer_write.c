@@ -67,6 +67,9 @@ static bool check_kind(th_context *ctx, const char *operation, const th_tokenize
             "is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece, the kinds that are written");
     if (kind == TH_GGUF_BYTE_LEVEL)
         return check_split(ctx, operation, t);
+    if (kind == TH_GGUF_PIECES && (t->template.n_before != 1 || t->template.n_after != 1))
+        return refuse(ctx, operation,
+                      "does not put one token before and one behind a text, as llama.cpp does for BERT");
     return kind != TH_GGUF_SCORES || check_scores(ctx, operation, t);
 }
 
@@ -232,15 +235,11 @@ static void write_special(th_gguf_writer *w, const th_tokenizer *t, const char *
 /* Writes the tokens of BERT, which llama.cpp looks for by other keys than those of other kinds. */
 static void write_bert_tokens(th_gguf_writer *w, const th_tokenizer *t)
 {
-    const bool before = t->template.n_before == 1, after = t->template.n_after == 1;
-    if (before) {
-        th_gguf_put_uint32(w, TH_GGUF_BEGIN_TOKEN, (uint32_t)t->template.before[0]);
-        th_gguf_put_uint32(w, TH_GGUF_CLS_TOKEN, (uint32_t)t->template.before[0]);
-    }
-    if (after)
-        th_gguf_put_uint32(w, TH_GGUF_SEPARATOR_TOKEN, (uint32_t)t->template.after[0]);
-    th_gguf_put_flag(w, "tokenizer.ggml.add_bos_token", before);
-    th_gguf_put_flag(w, "tokenizer.ggml.add_sep_token", after);
+    th_gguf_put_uint32(w, TH_GGUF_BEGIN_TOKEN, (uint32_t)t->template.before[0]);
+    th_gguf_put_uint32(w, TH_GGUF_CLS_TOKEN, (uint32_t)t->template.before[0]);
+    th_gguf_put_uint32(w, TH_GGUF_SEPARATOR_TOKEN, (uint32_t)t->template.after[0]);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_bos_token", true);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_sep_token", true);
     write_special(w, t, TH_GGUF_PADDING_TOKEN, "[PAD]");
     write_special(w, t, TH_GGUF_MASK_TOKEN, "[MASK]");
 }

@@ -233,6 +233,45 @@ START_TEST(cased_word_pieces)
 }
 END_TEST
 
+/* llama.cpp's converter writes add_sep_token as false, and llama.cpp adds [SEP] all the same. */
+START_TEST(separator_without_its_flag)
+{
+    static const char key[] = "tokenizer.ggml.add_sep_token";
+    ck_assert_int_eq(mkdir(in_folder("t"), 0777), 0);
+    write_file("t/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+    write_file("t/tokenizer_config.json", "{}");
+    expect_tokens(read_again(), "a", 3, (const int32_t[]){2, 5, 3});
+    size_t bytes;
+    char *file = read_bytes(in_folder("t.gguf"), &bytes);
+    char *flag = memmem(file, bytes, key, strlen(key));
+    ck_assert_ptr_nonnull(flag);
+    flag += strlen(key) + 4; /* behind the kind of the value */
+    ck_assert_int_eq(*flag, 1);
+    *flag = 0;
+    write_bytes(in_folder("t.gguf"), file, bytes);
+    free(file);
+    th_tokenizer *t = th_tokenizer_from_gguf(ctx, in_folder("t.gguf"));
+    ck_assert_msg(t != NULL, "%s", th_error_message(ctx));
+    expect_tokens(t, "a", 3, (const int32_t[]){2, 5, 3});
+}
+END_TEST
+
+START_TEST(word_pieces_without_tokens_around)
+{
+    ck_assert_int_eq(mkdir(in_folder("t"), 0777), 0);
+    write_file("t/tokenizer.json",
+               "{\"added_tokens\": [], \"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true, "
+               "\"handle_chinese_chars\": true, \"strip_accents\": null, \"lowercase\": true}, \"pre_tokenizer\": "
+               "{\"type\": \"BertPreTokenizer\"}, \"post_processor\": null, \"decoder\": null, \"model\": {\"type\": "
+               "\"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", "
+               "\"max_input_chars_per_word\": 100, \"vocab\": {\"[UNK]\": 0, \"a\": 1}}}");
+    const th_gguf_export_options given = {.tokenizer = th_tokenizer_load(ctx, in_folder("t"))};
+    no_error();
+    expect_status(th_language_model_export_gguf(new_encoder(&encoders[0]), in_folder("t.gguf"), &given),
+                  TH_ERROR_ARGUMENT, "does not put one token before and one behind a text");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("GGUF encoders", setup, teardown);
@@ -243,5 +282,7 @@ int main(void)
     tcase_add_test(tests, poolings);
     tcase_add_test(tests, sentence_options_that_are_refused);
     tcase_add_test(tests, cased_word_pieces);
+    tcase_add_test(tests, separator_without_its_flag);
+    tcase_add_test(tests, word_pieces_without_tokens_around);
     return run_suites();
 }
