@@ -25,7 +25,8 @@ enum {
     STORED_ROW_BLOCK = 192,     /* max rows of a task that packs a stored B itself: two fifths of a 1 MB L2 cache */
     STORED_PANELS = 8,          /* of B for each thread, so that the tasks end at about the same time */
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
-    TEAM_FEW_ROWS = 24,         /* more few rows are one block only if each thread has some of its columns */
+    TEAM_FEW_ROWS = 24,         /* more few rows are one block only if each thread has some of its columns, */
+    MORE_FEW_STEPS = 128,       /* and if there are so many steps: packing short columns takes little time */
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
@@ -117,7 +118,8 @@ static bool has_few_rows(const th_product_plan *p, int threads)
     const int64_t m = p->product.m;
     if (p->has_parts)
         return m <= TH_FEW_PART_ROWS;
-    return m <= TEAM_FEW_ROWS || (m <= TH_FEW_ROWS && p->product.n >= threads * few_column_unit(p));
+    return m <= TEAM_FEW_ROWS ||
+           (m <= TH_FEW_ROWS && p->product.k >= MORE_FEW_STEPS && p->product.n >= threads * few_column_unit(p));
 }
 
 /* Decides how B is read. */
