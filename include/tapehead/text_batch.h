@@ -44,8 +44,8 @@ TH_API th_status th_text_batch_make_words(th_tokenizer *tokenizer, const char *c
 typedef struct th_text_windows {
     th_text_batch batch;
     th_tensor *pair; /* (B) int32: which pair a row is of */
-    th_tensor *begin,
-        *end; /* (B, T) int32: the token is of the bytes begin to end - 1 of the second text. -1: of none */
+    /* (B, T) int32: the token is of the bytes begin to end - 1 of the second text. -1: of none */
+    th_tensor *begin, *end;
 } th_text_windows;
 
 /* Encodes n pairs, texts[2 i] and texts[2 i + 1]: a question, and a text that may have its answer. If both have more than

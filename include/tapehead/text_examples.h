@@ -69,18 +69,18 @@ typedef struct th_text_examples {
     const int64_t *label_begin;     /* [count + 1]; NULL: none */
     const char *const *label_names; /* [n_labels] */
     int64_t n_labels;
-    const int64_t
-        *answer_begin;   /* [labels] of TH_EXAMPLES_ANSWERS, where label_names has the answers: the byte of the second
-                                    text where an answer begins; NULL: none */
-    const double *score; /* [count]; NULL: none */
+    /* [labels] of TH_EXAMPLES_ANSWERS, where label_names has the answers: the byte of the second text where an answer
+     * begins; NULL: none */
+    const int64_t *answer_begin;
+    const double *score;                   /* [count]; NULL: none */
     struct th_text_example_memory *memory; /* private */
 } th_text_examples;
 
 /* Reads all examples of a text of `bytes` bytes into data, which must be empty. name is the text's name in messages.
  * Errors: TH_ERROR_VALUE names the lines and the kinds of faults: a missing name, another kind of value, a label that
- * label_names lacks, another number of texts than in the first example, an empty text, a score that is not finite, an answer that is not in its text.
- * TH_ERROR_FILE, if the first fault is wrong JSON. TH_ERROR_ARGUMENT, TH_ERROR_MEMORY. data is empty then. Its memory is the C library's, which the context does not
- * count. */
+ * label_names lacks, another number of texts than in the first example, an empty text, a score that is not finite, an
+ * answer that is not in its text. TH_ERROR_FILE, if the first fault is wrong JSON. TH_ERROR_ARGUMENT, TH_ERROR_MEMORY. data
+ * is empty then. Its memory is the C library's, which the context does not count. */
 TH_API th_status th_text_examples_read(th_context *ctx, const char *text, size_t bytes, const char *name,
                                        const th_text_example_options *options, th_text_examples *data) TH_MUST_CHECK;
 /* Releases the memory; data is empty again. */
