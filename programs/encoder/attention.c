@@ -38,7 +38,7 @@ static th_status draw_layers(const encoder *e, th_tensor *const *weight, int64_t
 {
     char name[MOST_TOKENS][NAME_SIZE], panel[MOST_LAYERS][NAME_SIZE];
     const char *names[MOST_TOKENS], *panels[MOST_LAYERS];
-    th_tensor *map[MOST_LAYERS];
+    th_tensor *map[MOST_LAYERS] = {NULL};
     const int count = layers < MOST_LAYERS ? (int)layers : MOST_LAYERS;
     for (int i = 0; i < count; i++) {
         const int64_t layer = count > 1 ? i * (layers - 1) / (count - 1) : 0;

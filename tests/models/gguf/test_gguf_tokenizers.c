@@ -523,7 +523,8 @@ START_TEST(merges_become_scores)
                      "the tokenizer has merges that SentencePiece's scores of tokens cannot express");
     }
     ck_assert_int_eq(export_tokenizer(load_json(all, "{\"type\": \"NFC\"}", "null")), TH_ERROR_ARGUMENT);
-    expect_error(TH_ERROR_ARGUMENT, "the tokenizer is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece");
+    expect_error(TH_ERROR_ARGUMENT,
+                 "the tokenizer is neither byte-level BPE, SentencePiece's BPE nor BERT's WordPiece");
 }
 END_TEST
 
