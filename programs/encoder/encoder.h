@@ -146,8 +146,8 @@ th_tensor *span_batch_loss(const encoder *e, const selection *s);
 th_status answer_questions(const encoder *e, const char *const *texts, int64_t n, answer_span *span);
 /* Does the same for examples. *loss: the mean loss of the windows, whose number is *windows. */
 th_status evaluate_spans(const encoder *e, const selection *s, answer_span *span, double *loss, int64_t *windows);
-/* Compares an answer with those of an example as SQuAD's script does (Rajpurkar et al. 2016): the largest exact match, 0 or
- * 1, and the largest F1 of words. Lower case is that of ASCII. */
+/* Compares an answer with the answers of an example as SQuAD's script does (Rajpurkar et al. 2016): the largest exact match, 0 or
+ * 1, and the largest F1 of words. Only letters of ASCII become lower case. */
 void score_answer(const th_text_examples *data, int64_t row, const answer_span *span, double *exact, double *f1);
 
 /* -- use.c -- */

@@ -90,14 +90,6 @@ static bool queue_word(th_tokenizer *t, const th_word_counts *c, size_t word, th
     return queued;
 }
 
-static bool queue_words(th_tokenizer *t, const th_word_counts *c, th_pair_queue *queue)
-{
-    for (size_t i = 0; i < c->words.size; i++)
-        if (!queue_word(t, c, i, queue))
-            return false;
-    return th_pair_queue_begin(queue);
-}
-
 th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes, const th_bpe_options *options)
 {
     if (!th_usable_context(ctx, operation) || !check_options(ctx, text, bytes, options))
@@ -111,7 +103,7 @@ th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes
                       add_first_tokens(t, options) &&
                       th_split_text(&t->split, ctx, operation, (th_piece){.text = text, .bytes = bytes},
                                     (th_word_sink){th_word_counts_add, &count}) == TH_OK &&
-                      queue_words(t, &count, &queue) &&
+                      th_queue_words(t, &count, queue_word, &queue) &&
                       th_learn_merges(t, &queue, options->vocabulary, options->min_frequency, options->max_bytes) &&
                       add_specials(t, options);
     th_word_counts_release(&count);

@@ -194,14 +194,6 @@ static bool queue_word(th_tokenizer *t, const th_word_counts *c, size_t word, th
     return queued;
 }
 
-static bool queue_words(th_tokenizer *t, const th_word_counts *c, th_pair_queue *queue)
-{
-    for (size_t i = 0; i < c->words.size; i++)
-        if (!queue_word(t, c, i, queue))
-            return false;
-    return th_pair_queue_begin(queue);
-}
-
 /* -- training -- */
 
 static bool check_vocabulary(const th_tokenizer *t, const th_word_piece_options *o)
@@ -238,8 +230,8 @@ th_tokenizer *th_tokenizer_train_word_piece(th_context *ctx, const char *text, s
     th_word_counts words = {.ctx = ctx, .operation = operation};
     th_pair_queue queue = {0};
     const bool made =
-        count_words(t, text, bytes, &words) && add_alphabet(t, &words, o) && queue_words(t, &words, &queue) &&
-        check_vocabulary(t, o) &&
+        count_words(t, text, bytes, &words) && add_alphabet(t, &words, o) &&
+        th_queue_words(t, &words, queue_word, &queue) && check_vocabulary(t, o) &&
         th_learn_merges(t, &queue, o->vocabulary, o->min_frequency ? o->min_frequency : DEFAULT_FREQUENCY, 0) &&
         finish(t);
     th_word_counts_release(&words);

@@ -58,6 +58,14 @@ bool th_check_specials(th_context *ctx, const char *operation, const char *const
 
 /* -- merges -- */
 
+bool th_queue_words(th_tokenizer *t, const th_word_counts *c, th_queue_word *queue_word, th_pair_queue *queue)
+{
+    for (size_t i = 0; i < c->words.size; i++)
+        if (!queue_word(t, c, i, queue))
+            return false;
+    return th_pair_queue_begin(queue);
+}
+
 /* Returns the token for two others in a row, which may exist already; -1 if out of memory. */
 static int32_t merged_token(th_tokenizer *t, int32_t left, int32_t right)
 {

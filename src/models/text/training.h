@@ -25,6 +25,11 @@ void th_word_counts_release(th_word_counts *c);
 /* Whether the special tokens of a trainer's options can be added; sets an error if not. */
 bool th_check_specials(th_context *ctx, const char *operation, const char *const *specials, int n_specials);
 
+/* Adds the first tokens of a word to the queue. Returns false if out of memory. */
+typedef bool th_queue_word(th_tokenizer *t, const th_word_counts *c, size_t word, th_pair_queue *queue);
+/* Adds all words to the queue, which is then ready. Returns false if out of memory. */
+bool th_queue_words(th_tokenizer *t, const th_word_counts *c, th_queue_word *queue_word, th_pair_queue *queue);
+
 /* Replaces the most frequent pair of tokens by a token of both texts, and repeats this until the vocabulary has this size
  * or no pair is left (th_pair_queue_next). A right token loses the prefix of WordPiece (t->pieces): the pair (lo, ##w)
  * becomes low. BPE also keeps the merges. Returns false if out of memory. */
