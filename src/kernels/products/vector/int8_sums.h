@@ -2,6 +2,7 @@
 #ifndef TH_KERNELS_PRODUCTS_VECTOR_INT8_SUMS_H
 #define TH_KERNELS_PRODUCTS_VECTOR_INT8_SUMS_H
 
+#include "kernels/product_block.h"
 #include "kernels/products/product_int8.h"
 #include "kernels/vector/registers.h"
 
@@ -91,6 +92,25 @@ TH_INLINE void write_columns(const th_int8_product *p, int64_t row, int64_t j, i
     }
     for (int64_t s = 0; s < columns; s++)
         c[s * apart * p->c_col] = init ? init[s * apart * p->init_col] + sum[s] : sum[s];
+}
+
+/* Multiplies one row by some columns: column j, and the others at this distance. */
+typedef void int8_row_function(int storage, int64_t bytes, const th_int8_product *p, int64_t row, int64_t j,
+                               int64_t apart, int64_t columns);
+
+/* Multiplies the rows one by one, by columns that are far apart (th_columns_apart), and by the last columns. */
+TH_INLINE void multiply_single_rows(int8_row_function *multiply_row, int storage, int64_t bytes,
+                                    const th_int8_product *p)
+{
+    const int64_t apart = th_columns_apart(p->n, TH_REGISTER_LANES), end = apart * TH_REGISTER_LANES;
+    const int64_t rest = (p->n - end + TH_REGISTER_LANES - 1) / TH_REGISTER_LANES;
+    for (int64_t tile = 0; tile < apart + rest; tile++) {
+        const int64_t j = tile < apart ? tile : end + (tile - apart) * TH_REGISTER_LANES;
+        const int64_t left = tile < apart ? TH_REGISTER_LANES : p->n - j;
+        for (int64_t row = 0; row < p->m; row++)
+            multiply_row(storage, bytes, p, row, j, tile < apart ? apart : 1,
+                         left < TH_REGISTER_LANES ? left : TH_REGISTER_LANES);
+    }
 }
 
 #endif

@@ -200,15 +200,7 @@ TH_INLINE void multiply_int8(int storage, int64_t bytes, const th_int8_product *
             int8_columns(storage, bytes, p, j, p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS);
         return;
     }
-    const int64_t apart = th_columns_apart(p->n, TH_REGISTER_LANES), end = apart * TH_REGISTER_LANES;
-    const int64_t rest = (p->n - end + TH_REGISTER_LANES - 1) / TH_REGISTER_LANES;
-    for (int64_t tile = 0; tile < apart + rest; tile++) {
-        const int64_t j = tile < apart ? tile : end + (tile - apart) * TH_REGISTER_LANES;
-        const int64_t left = tile < apart ? TH_REGISTER_LANES : p->n - j;
-        for (int64_t row = 0; row < p->m; row++)
-            int8_row(storage, bytes, p, row, j, tile < apart ? apart : 1,
-                     left < TH_REGISTER_LANES ? left : TH_REGISTER_LANES);
-    }
+    multiply_single_rows(int8_row, storage, bytes, p);
 }
 
 #define INT8(dtype, name, bytes)                                                                                       \
